@@ -1,0 +1,50 @@
+package engine
+
+import "errors"
+
+var (
+	// ErrRetryable marks an error after which nothing was applied and the
+	// same call may succeed: a serialization failure, a deadlock, a write
+	// conflict. Stores wrap it.
+	ErrRetryable = errors.New("nothing was applied; try again")
+	// ErrCommitUnknown is returned by InTx when COMMIT was sent and its
+	// outcome was not learnt.
+	ErrCommitUnknown = errors.New("the outcome of COMMIT is unknown")
+	// ErrLeaseLost is the cause of a handler's context when its lease ran out
+	// or its lane changed hands. What the handler does from then on may be
+	// done by another worker as well.
+	ErrLeaseLost = errors.New("lease lost: another worker may run this delivery")
+	// ErrShutdown is the cause of a handler's context when the bus stops and
+	// the deadline for running handlers has passed.
+	ErrShutdown = errors.New("bus is shutting down")
+	// ErrHandlerTimeout is the cause of a handler's context when the handler
+	// ran longer than its timeout.
+	ErrHandlerTimeout = errors.New("handler timed out")
+	// ErrInvalid marks input that was refused before anything was done: a
+	// name, key, payload or setting outside its limits.
+	ErrInvalid = errors.New("invalid")
+	// ErrTxDone is returned by stores for a statement on a transaction that
+	// was committed or rolled back.
+	ErrTxDone = errors.New("transaction is already finished")
+)
+
+type definiteError struct{ err error }
+
+func (e definiteError) Error() string { return e.err.Error() }
+func (e definiteError) Unwrap() error { return e.err }
+
+// Definite marks err as definite: the call applied nothing and trying it
+// again would not help (a constraint, a trigger, a value the store cannot
+// hold). Definite(nil) is nil.
+func Definite(err error) error {
+	if err == nil {
+		return nil
+	}
+	return definiteError{err}
+}
+
+// IsDefinite reports whether err is marked by [Definite].
+func IsDefinite(err error) bool {
+	var d definiteError
+	return errors.As(err, &d)
+}
