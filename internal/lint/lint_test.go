@@ -1,0 +1,27 @@
+package lint
+
+import "testing"
+
+// TestTree runs every rule over the checkout.
+func TestTree(t *testing.T) {
+	tree, err := Load("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tree.packages[protocolDir].Files) == 0 {
+		t.Fatal("engine/protocol not found: is this the repository?")
+	}
+	for _, rule := range Rules {
+		t.Run(rule.Name, func(t *testing.T) {
+			if rule.Asleep != nil {
+				if why := rule.Asleep(tree); why != "" {
+					t.Logf("nothing to compare: %s", why)
+					return
+				}
+			}
+			for _, problem := range rule.Check(tree) {
+				t.Error(problem)
+			}
+		})
+	}
+}
