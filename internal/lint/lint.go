@@ -46,6 +46,7 @@ var Rules = []Rule{
 	{Name: "purity", Says: "what the simulator runs has no clock, goroutine, channel, global randomness or map order", Check: checkPurity},
 	{Name: "comments", Says: "every exported name is documented", Check: checkComments},
 	{Name: "documents", Says: "links and names in the documents resolve", Check: checkDocuments},
+	{Name: "snippet", Says: "the README's Go code is compiled by an example", Check: checkSnippet, Asleep: snippetAsleep},
 	{Name: "actions", Says: "every action type has the State method of its name", Check: checkActions, Asleep: actionsAsleep},
 	{Name: "invariants", Says: "protocol.Invariants and CORRECTNESS.md list the same names", Check: checkInvariants, Asleep: invariantsAsleep},
 	{Name: "spec", Says: "spec/tla and Go use the same names for actions, invariants and faults", Check: checkSpec, Asleep: specAsleep},

@@ -123,6 +123,12 @@ var cases = []planted{
 	}, []string{"engine/gone.go", "`gone.go`", "make gone", "TestGone", "mutant:gone"}},
 	{"documents", "a changelog may name what is gone", map[string]string{"CHANGELOG.md": "`engine/gone.go`\n", "engine/a.go": "package engine\n"}, nil},
 
+	{"snippet", "code that nothing compiles", map[string]string{
+		"README.md":              "# x\n```go\nf()\ng()\n```\n```go\nh()\n```\n",
+		"engine/example_test.go": "package engine_test\nfunc x() {\nf()\ng()\n}\n",
+	}, []string{"begins with \"h()\""}},
+	{"snippet", "no code", map[string]string{"README.md": "# x\n", "engine/example_test.go": "package engine_test\n"}, []string{"no block of Go"}},
+
 	{"actions", "an action without its method", map[string]string{
 		"engine/protocol/action.go": "package protocol\ntype A struct{}\nfunc (A) Name() string { return \"A\" }\ntype B struct{}\nfunc (B) Name() string { return \"C\" }\n",
 		"engine/protocol/state.go":  "package protocol\ntype State struct{}\nfunc (*State) A(A) {}\n",
