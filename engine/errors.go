@@ -23,6 +23,12 @@ var (
 	// ErrInvalid marks input that was refused before anything was done: a
 	// name, key, payload or setting outside its limits.
 	ErrInvalid = errors.New("invalid")
+	// ErrMismatch is returned by Publish and PublishNow when an event id is
+	// taken by an event of another type or key: the new event was not added.
+	ErrMismatch = errors.New("event id is taken by an event of another type or key")
+	// ErrStarted is returned when a bus that runs is started again, and when
+	// a handler is registered on a bus that was started.
+	ErrStarted = errors.New("bus was started already")
 	// ErrTxDone is returned by stores for a statement on a transaction that
 	// was committed or rolled back.
 	ErrTxDone = errors.New("transaction is already finished")

@@ -39,3 +39,14 @@ const (
 	// LeaseLost: the call changed nothing.
 	LeaseLost = protocol.LeaseLost
 )
+
+// The results of publishing an event, re-exported.
+const (
+	// Added: the event is new, or at least one handler was added to it.
+	Added = protocol.Added
+	// Known: the id was there already, with every subscribed handler.
+	Known = protocol.Known
+	// Mismatch: the id is taken by an event of another type or key; nothing
+	// was added.
+	Mismatch = protocol.Mismatch
+)

@@ -1,0 +1,34 @@
+package engine
+
+import "context"
+
+// DeliveryInfo is what a handler may know of the run it is in.
+type DeliveryInfo struct {
+	Delivery DeliveryID
+	// Event, Type and Key are those of the event.
+	Event, Type, Key string
+	// Handler is the handler's name.
+	Handler string
+	Lane    LaneID
+	// Sequence is the delivery's position in the commit order of its key.
+	Sequence int64
+	// Attempt counts the attempts charged before this run, plus one.
+	Attempt     int
+	MaxAttempts int
+	// Token is the lease, as logs and traces print it.
+	Token string
+}
+
+// Middleware stands around a handler. It calls next at most once, with ctx or
+// a context made from it, and returns next's error or another one in its
+// place; returning nil without calling next completes the delivery unhandled.
+type Middleware func(ctx context.Context, d DeliveryInfo, next func(context.Context) error) error
+
+type deliveryKey struct{}
+
+// DeliveryFrom returns the delivery that the handler with this context runs,
+// and false outside of handlers.
+func DeliveryFrom(ctx context.Context) (DeliveryInfo, bool) {
+	info, ok := ctx.Value(deliveryKey{}).(DeliveryInfo)
+	return info, ok
+}

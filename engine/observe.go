@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+)
+
+// levels says how loud each observed event is; the others are Info. What ends
+// well for one delivery is Debug: there are thousands of them a second.
+var levels = map[string]slog.Level{
+	ObservedCompleted:    slog.LevelDebug,
+	ObservedSnoozed:      slog.LevelDebug,
+	ObservedReleased:     slog.LevelDebug,
+	ObservedBuried:       slog.LevelWarn,
+	ObservedLeaseLost:    slog.LevelWarn,
+	ObservedLeaseExpired: slog.LevelWarn,
+	ObservedLaneLost:     slog.LevelWarn,
+	ObservedRetired:      slog.LevelWarn,
+	ObservedUnsubscribed: slog.LevelWarn,
+	ObservedStuck:        slog.LevelError,
+	ObservedStoreAway:    slog.LevelError,
+}
+
+func (r *runner) observe(o Observed) {
+	ctx := context.Background()
+	level := levels[o.Event] // Info is zero
+	if !r.log.Enabled(ctx, level) {
+		return
+	}
+	attrs := make([]slog.Attr, 0, 5)
+	if o.Handler != "" {
+		attrs = append(attrs, slog.String("handler", o.Handler))
+	}
+	if o.Lease.Delivery != 0 {
+		attrs = append(attrs, slog.Int64("delivery", int64(o.Lease.Delivery)), slog.String("token", o.Lease.Token.String()))
+	}
+	if o.Lane != 0 || o.Lease.Delivery != 0 {
+		attrs = append(attrs, slog.Int64("lane", int64(o.Lane)))
+	}
+	if o.Err != nil {
+		attrs = append(attrs, slog.Any("err", o.Err))
+	}
+	r.log.LogAttrs(ctx, level, "relaybus: "+o.Event, attrs...)
+}
+
+// logFailure says why an attempt failed; the end that follows names only what
+// became of the delivery.
+func (r *runner) logFailure(run Run, result RunResult) {
+	if result.Outcome != Failed && result.Outcome != Cancelled && result.Outcome != CommitUnknown {
+		return
+	}
+	r.log.LogAttrs(context.Background(), slog.LevelWarn, "relaybus: handler failed",
+		slog.String("handler", run.Handler),
+		slog.Int64("delivery", int64(run.Picked.Lease.Delivery)),
+		slog.String("event", run.Picked.Delivery.Event),
+		slog.Int("attempt", int(run.Picked.Delivery.Attempts)+1),
+		slog.Int("max_attempts", run.MaxAttempts),
+		slog.Any("err", result.Err))
+}

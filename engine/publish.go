@@ -1,0 +1,197 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/relaybus-go/relaybus/engine/protocol"
+)
+
+// Message is an event to be published.
+type Message struct {
+	// ID identifies the event; [Config.NewID] makes one when it is empty.
+	// Publishing an id again is harmless: handlers that have had the event do
+	// not get it again while it is kept. At most [MaxID] bytes, compared byte
+	// by byte.
+	ID string
+	// Type is what handlers subscribe to: 1 to [MaxName] bytes.
+	Type string
+	// Key orders events: those of one key reach a handler one at a time, in
+	// the order their transactions committed. Empty means no order. At most
+	// [MaxKey] bytes.
+	Key string
+	// Payload is encoded by [Config.Codec], except []byte and
+	// json.RawMessage, whose bytes are kept as they are. At most [MaxPayload]
+	// bytes.
+	Payload any
+	// Headers travel with the event unchanged: at most [MaxHeaders], with
+	// names of 1 to [MaxName] bytes and values of at most [MaxHeaderValue].
+	Headers []Header
+}
+
+// Published is what became of one message.
+type Published struct {
+	ID     string
+	Result PublishResult
+}
+
+// Publish writes messages inside the caller's transaction, with one delivery
+// for every handler subscribed to their type, committed or rolled back with
+// everything else in tx.
+//
+// The messages are checked first: when one is refused (the error wraps
+// [ErrInvalid]) nothing was written and tx is as before. An error that wraps
+// [ErrMismatch] says that an id is taken by an event of another type or key;
+// that message was not added, the others were, and tx can still be used. After
+// any other error roll tx back.
+//
+// Publish once and last in a transaction, all messages together: the keys stay
+// locked until the commit, and other publishers of the same keys wait for it.
+func (b *Bus[Tx]) Publish(ctx context.Context, tx Tx, msgs ...Message) error {
+	published, err := b.PublishAll(ctx, tx, msgs)
+	if err != nil {
+		return err
+	}
+	return mismatches(published)
+}
+
+// PublishAll is [Bus.Publish] that tells what became of each message, in
+// order, with the ids that were made. A mismatch is a result here, not an
+// error.
+func (b *Bus[Tx]) PublishAll(ctx context.Context, tx Tx, msgs []Message) ([]Published, error) {
+	events, err := b.events(msgs)
+	if err != nil || len(events) == 0 {
+		return nil, err
+	}
+	return b.publish(ctx, tx, events)
+}
+
+const (
+	publishTries = 5
+	publishPause = 20 * time.Millisecond // doubled after each try
+)
+
+// PublishNow publishes messages in a transaction of its own and wakes this
+// bus. All are published or, on any error but [ErrCommitUnknown], none.
+//
+// A conflict and an unknown outcome of COMMIT are tried again a few times with
+// growing pauses: the ids stay the same, so nothing is published twice. When
+// the outcome is still unknown the error wraps [ErrCommitUnknown]; repeating
+// the call with the same ids is safe.
+func (b *Bus[Tx]) PublishNow(ctx context.Context, msgs ...Message) error {
+	events, err := b.events(msgs)
+	if err != nil || len(events) == 0 {
+		return err
+	}
+	var unknown error
+	for try := 1; ; try++ {
+		err = b.InTx(ctx, func(ctx context.Context, tx Tx) error {
+			published, err := b.publish(ctx, tx, events)
+			if err != nil {
+				return err
+			}
+			return mismatches(published)
+		})
+		if err == nil {
+			return nil
+		}
+		if errors.Is(err, ErrCommitUnknown) {
+			unknown = err
+		} else if !errors.Is(err, ErrRetryable) {
+			break
+		}
+		if try == publishTries || sleep(ctx, publishPause<<try) != nil {
+			break
+		}
+	}
+	if unknown != nil && !errors.Is(err, ErrCommitUnknown) {
+		return errors.Join(err, unknown) // an earlier try may have committed
+	}
+	return err
+}
+
+func (b *Bus[Tx]) publish(ctx context.Context, tx Tx, events []protocol.Event) ([]Published, error) {
+	results, err := b.store.Publish(ctx, tx, events)
+	if err != nil {
+		return nil, fmt.Errorf("publish: %w", err)
+	}
+	notePublish(ctx)
+	published := make([]Published, len(events))
+	for i := range events {
+		published[i] = Published{ID: events[i].ID, Result: results[i]}
+	}
+	return published, nil
+}
+
+func mismatches(published []Published) error {
+	var ids []string
+	for _, p := range published {
+		if p.Result == Mismatch {
+			ids = append(ids, fmt.Sprintf("%q", p.ID))
+		}
+	}
+	if ids == nil {
+		return nil
+	}
+	return fmt.Errorf("publish: %w: %s; give the new event an id of its own", ErrMismatch, strings.Join(ids, ", "))
+}
+
+// events checks and encodes a whole batch before any of it is written.
+func (b *Bus[Tx]) events(msgs []Message) ([]protocol.Event, error) {
+	events := make([]protocol.Event, len(msgs))
+	for i, m := range msgs {
+		event, err := b.event(m)
+		if err != nil {
+			return nil, fmt.Errorf("publish: message %d of %d, type %.*q: %w", i+1, len(msgs), MaxName, m.Type, err)
+		}
+		events[i] = event
+	}
+	return events, nil
+}
+
+func (b *Bus[Tx]) event(m Message) (protocol.Event, error) {
+	if m.ID == "" {
+		m.ID = b.cfg.NewID()
+	}
+	if err := m.check(); err != nil {
+		return protocol.Event{}, err
+	}
+	payload, err := encodePayload(b.cfg.Codec, m.Payload)
+	if err != nil {
+		return protocol.Event{}, invalid("payload of type %T cannot be encoded: %w", m.Payload, err)
+	}
+	if len(payload) > MaxPayload {
+		return protocol.Event{}, invalid("payload has %d bytes, at most %d are allowed", len(payload), MaxPayload)
+	}
+	return protocol.Event{
+		ID: m.ID, Type: m.Type, Key: m.Key, Payload: payload,
+		Headers: append([]Header(nil), m.Headers...),
+	}, nil
+}
+
+func (m Message) check() error {
+	if err := checkName("type", m.Type, MaxName); err != nil {
+		return err
+	}
+	if err := checkName("id", m.ID, MaxID); err != nil {
+		return err
+	}
+	if err := checkText("key", m.Key, MaxKey); err != nil {
+		return err
+	}
+	if len(m.Headers) > MaxHeaders {
+		return invalid("%d headers, at most %d are allowed", len(m.Headers), MaxHeaders)
+	}
+	for _, h := range m.Headers {
+		if err := checkName("header name", h.Name, MaxName); err != nil {
+			return err
+		}
+		if err := checkText(fmt.Sprintf("header %q", h.Name), h.Value, MaxHeaderValue); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,356 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// This is the one file of the package with goroutines, timers and a clock. It
+// decides nothing: it feeds the Machine what happened, and does what the
+// Machine says.
+
+// wallClock is the time where only people and ids look at it.
+func wallClock() time.Time { return time.Now() }
+
+// sleep waits for d or for the end of ctx, whose cause it then returns.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// stopWithin returns how long a stop may take. It ends a little before the
+// deadline of ctx, so that Stop can still say how it went. A deadline that has
+// passed already is a mistake that must not cost completions.
+func stopWithin(ctx context.Context, limit time.Duration) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return limit
+	}
+	left := time.Until(deadline)
+	if left <= 0 {
+		return limit
+	}
+	return min(limit, left-left/16)
+}
+
+// handlerGrace is the part of a stop in which handlers may finish.
+func handlerGrace(limit time.Duration) time.Duration {
+	return limit - min(limit/4, 5*time.Second)
+}
+
+func (b *Bus[Tx]) begin(ctx context.Context) (*runner, error) {
+	base := ctx
+	if b.cfg.BaseContext != nil {
+		base = b.cfg.BaseContext()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.runner != nil {
+		return nil, fmt.Errorf("start: %w; stop it before starting it again", ErrStarted)
+	}
+	machine, err := b.newMachine()
+	if err != nil {
+		return nil, err
+	}
+	r := newRunner(machine, base, b.cfg)
+	b.runner = r
+	if w, ok := any(b.store).(Waker); ok {
+		r.work.Go(func() { r.listen(w, b.cfg.Group) })
+	}
+	go func() {
+		defer close(r.done)
+		r.loop(ctx)
+		b.mu.Lock()
+		b.runner = nil
+		b.mu.Unlock()
+	}()
+	return r, nil
+}
+
+// runner drives one Machine. Its loop goroutine alone touches the fields of
+// the second group.
+type runner struct {
+	machine     *Machine
+	log         *slog.Logger
+	stopTimeout time.Duration
+	started     time.Time
+	inputs      chan Input
+	wake        chan struct{}
+	stops       chan time.Duration
+	subscribed  chan struct{} // closed when the first Subscribe was answered
+	ended       chan struct{} // closed when the loop takes no more inputs
+	done        chan struct{} // closed at the very end; err is set before
+	err         error
+	work        sync.WaitGroup // calls, runs and the listener
+	running     atomic.Int64   // handlers that have not returned
+
+	calls, runs           context.Context // parents of all contexts given out
+	cancelCalls           context.CancelFunc
+	cancelRuns            context.CancelCauseFunc
+	timer, kill           *time.Timer
+	killAt                time.Time // zero while no stop was asked for
+	live                  map[RunID]liveRun
+	answers               []Input // to effects that are answered at once
+	stopped, heardOfStore bool
+}
+
+// liveRun is a run whose RunReturned was not fed yet.
+type liveRun struct {
+	cancel context.CancelCauseFunc
+	gate   *Gate
+}
+
+func newRunner(machine *Machine, base context.Context, cfg Config) *runner {
+	r := &runner{
+		machine: machine, log: cfg.Logger.With("owner", cfg.Owner, "group", cfg.Group),
+		stopTimeout: cfg.StopTimeout, started: time.Now(),
+		inputs:     make(chan Input, 64),
+		wake:       make(chan struct{}, 1),
+		stops:      make(chan time.Duration),
+		subscribed: make(chan struct{}),
+		ended:      make(chan struct{}),
+		done:       make(chan struct{}),
+		timer:      stoppedTimer(), kill: stoppedTimer(),
+		live: map[RunID]liveRun{},
+	}
+	base = context.WithoutCancel(base)
+	r.calls, r.cancelCalls = context.WithCancel(base)
+	r.runs, r.cancelRuns = context.WithCancelCause(base)
+	return r
+}
+
+func stoppedTimer() *time.Timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}
+
+// loop runs until the Machine says Stopped, or a stop took too long.
+func (r *runner) loop(ctx context.Context) {
+	cancelled := ctx.Done()
+	r.step(Start{})
+	for !r.stopped {
+		select {
+		case in := <-r.inputs:
+			r.receive(in)
+		case <-r.timer.C:
+			r.step(Tick{})
+		case <-r.wake:
+			r.step(Wake{})
+		case <-cancelled:
+			cancelled = nil
+			r.beginStop(r.stopTimeout)
+		case limit := <-r.stops:
+			r.beginStop(limit)
+		case <-r.kill.C:
+			r.cutOff()
+		}
+	}
+	r.finish()
+}
+
+// receive feeds what a goroutine reported, after noting what the runner itself
+// wants to know of it.
+func (r *runner) receive(in Input) {
+	switch in := in.(type) {
+	case RunReturned:
+		delete(r.live, in.ID)
+	case CallReturned:
+		if _, ok := in.Reply.(*SubscribeReply); ok && !r.heardOfStore {
+			r.heardOfStore = true
+			close(r.subscribed)
+		}
+	}
+	r.step(in)
+}
+
+func (r *runner) step(in Input) {
+	r.answers = append(r.answers, in)
+	for len(r.answers) > 0 && !r.stopped {
+		next := r.answers[0]
+		r.answers = r.answers[1:]
+		at := Instant{Wall: time.Now().UnixNano(), Mono: time.Since(r.started)}
+		for _, e := range r.machine.Step(at, next) {
+			r.perform(e)
+		}
+	}
+}
+
+func (r *runner) perform(e Effect) {
+	switch e := e.(type) {
+	case Call:
+		r.call(e)
+	case Run:
+		r.run(e)
+	case CancelRun:
+		if run, ok := r.live[e.ID]; ok {
+			run.cancel(e.Cause)
+		}
+	case Retire:
+		run, ok := r.live[e.ID]
+		r.answers = append(r.answers, RunRetired{ID: e.ID, Done: ok && run.gate.Close()})
+	case WakeAt:
+		r.timer.Reset(e.After)
+	case Observed:
+		r.observe(e)
+	case Stopped:
+		r.stopped = true
+	default:
+		panic(fmt.Sprintf("engine: the runner cannot perform a %T", e))
+	}
+}
+
+// call makes one store call. It is reported as returned after its timeout at
+// the latest, whatever the store does.
+func (r *runner) call(c Call) {
+	ctx, cancel := context.WithTimeout(r.calls, c.Timeout)
+	var once sync.Once
+	report := func(in CallReturned) { once.Do(func() { r.send(in) }) }
+	stop := context.AfterFunc(ctx, func() {
+		report(CallReturned{ID: c.ID, Err: fmt.Errorf("%T was given up after %v, its outcome is unknown: %w", c.Input, c.Timeout, context.Cause(ctx))})
+	})
+	r.work.Go(func() {
+		defer cancel()
+		returned := r.machine.Perform(ctx, c)
+		stop()
+		report(returned)
+	})
+}
+
+var errGoexit = errors.New("the handler ended its goroutine with runtime.Goexit, as testing.T.FailNow does: return an error instead")
+
+func (r *runner) run(run Run) {
+	ctx, cancel := context.WithCancelCause(r.runs)
+	r.live[run.ID] = liveRun{cancel: cancel, gate: run.Gate}
+	r.running.Add(1)
+	r.work.Go(func() {
+		defer cancel(nil)
+		r.execute(ctx, run)
+	})
+}
+
+// execute runs a handler and reports its result, also when the handler ends
+// the goroutine under it.
+func (r *runner) execute(ctx context.Context, run Run) {
+	result := RunResult{Outcome: Failed, Err: errGoexit, Delay: -1, Panic: true}
+	defer func() {
+		r.running.Add(-1)
+		r.logFailure(run, result)
+		r.send(RunReturned{ID: run.ID, Result: result})
+	}()
+	ctx, published := watchPublish(ctx)
+	result = r.machine.Execute(ctx, run)
+	if published.Load() && (result.Outcome == Committed || result.Outcome == CommitUnknown) {
+		r.nudge()
+	}
+}
+
+// send reports to the loop, or to nobody once that has ended.
+func (r *runner) send(in Input) {
+	select {
+	case r.inputs <- in:
+	case <-r.ended:
+	}
+}
+
+func (r *runner) nudge() {
+	select {
+	case r.wake <- struct{}{}:
+	default: // one that was not taken yet says the same
+	}
+}
+
+func (r *runner) requestStop(limit time.Duration) {
+	select {
+	case r.stops <- limit:
+	case <-r.ended:
+	}
+}
+
+// beginStop starts the stop, or hastens the one under way.
+func (r *runner) beginStop(limit time.Duration) {
+	first := r.killAt.IsZero()
+	if at := time.Now().Add(limit); first || at.Before(r.killAt) {
+		r.killAt = at
+		r.kill.Reset(limit)
+	}
+	if first {
+		r.step(Stop{Grace: handlerGrace(limit)})
+	}
+}
+
+// cutOff ends a stop that took too long.
+func (r *runner) cutOff() {
+	r.stopped = true
+	r.err = fmt.Errorf("stop: time ran out with %d handlers still running; what was not stored runs again when its lease expires", r.running.Load())
+}
+
+// finish ends everything the runner started. Handlers that were cancelled get
+// what is left of the stop to return.
+func (r *runner) finish() {
+	close(r.ended)
+	r.cancelRuns(ErrShutdown)
+	r.cancelCalls()
+	r.timer.Stop()
+	idle := make(chan struct{})
+	go func() {
+		r.work.Wait()
+		close(idle)
+	}()
+	if r.err == nil {
+		select {
+		case <-idle:
+		case <-r.kill.C:
+			r.err = fmt.Errorf("stop: everything is stored and given back, but %d handlers did not return after their contexts were cancelled", r.running.Load())
+		}
+	}
+	r.kill.Stop()
+}
+
+// Pauses between tries to listen: a repaired connection gives hints again
+// within 15 s.
+const (
+	firstListenPause = 250 * time.Millisecond
+	maxListenPause   = 10 * time.Second
+)
+
+// listen keeps the store's hints coming. After every interruption it wakes the
+// bus once, because hints were missed.
+func (r *runner) listen(w Waker, group string) {
+	for pause := firstListenPause; r.calls.Err() == nil; pause = min(2*pause, maxListenPause) {
+		began := time.Now()
+		err := w.Listen(r.calls, group, r.nudge)
+		if r.calls.Err() != nil {
+			return
+		}
+		if time.Since(began) > maxListenPause {
+			pause = firstListenPause // it had worked
+		}
+		r.logDeaf(err, pause)
+		if sleep(r.calls, pause) != nil {
+			return
+		}
+		r.nudge()
+	}
+}
+
+// logDeaf reports an interruption loudly once, its repetitions quietly.
+func (r *runner) logDeaf(err error, pause time.Duration) {
+	level := slog.LevelDebug
+	if pause == firstListenPause {
+		level = slog.LevelWarn
+	}
+	r.log.LogAttrs(context.Background(), level, "relaybus: no wake-ups from the store, polling alone",
+		slog.Duration("again_in", pause), slog.Any("err", err))
+}
