@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"time"
-
-	"github.com/relaybus-go/relaybus/engine/protocol"
-)
+import "time"
 
 // Instant is a worker's reading of its own clocks. Self-fencing uses whichever
 // elapsed more, so that neither a wall clock set back nor a monotonic clock
@@ -51,6 +47,13 @@ type RunReturned struct {
 	Result RunResult
 }
 
+// RunRetired answers a [Retire]. Done false means that the run has sent
+// Complete already and its RunReturned is still to come.
+type RunRetired struct {
+	ID   RunID
+	Done bool
+}
+
 // Stop begins the shutdown: no new claims; running handlers may finish until
 // Deadline passes, then their contexts are cancelled.
 type Stop struct {
@@ -62,6 +65,7 @@ func (Tick) input()         {}
 func (Wake) input()         {}
 func (CallReturned) input() {}
 func (RunReturned) input()  {}
+func (RunRetired) input()   {}
 func (Stop) input()         {}
 
 // Effect is what a Dispatcher asks its surroundings to do.
@@ -78,21 +82,28 @@ type Call struct {
 
 // Run asks for one run of a handler through [Machine.Execute].
 type Run struct {
-	ID       RunID
-	Picked   Picked
-	Handler  string
-	Settings RunSettings
-}
-
-// RunSettings is what execute needs to know beside the delivery.
-type RunSettings struct {
+	ID      RunID
+	Picked  Picked
+	Handler string
+	// MaxAttempts is the handler's limit, for the handler to see.
+	MaxAttempts int
+	// TTL bounds how long the transaction may idle after Complete.
 	TTL time.Duration
+	// Gate decides between the run's own end and a [Retire].
+	Gate *Gate
 }
 
 // CancelRun asks to cancel the context of a run with a cause.
 type CancelRun struct {
 	ID    RunID
 	Cause error
+}
+
+// Retire asks to cut off a run that did not return in time: unless it has sent
+// Complete already it never will, and its RunReturned no longer counts. The
+// answer is [RunRetired].
+type Retire struct {
+	ID RunID
 }
 
 // WakeAt asks for a Tick not later than After from now. Each WakeAt replaces
@@ -105,9 +116,26 @@ type WakeAt struct {
 // waits for. It is the last effect.
 type Stopped struct{}
 
+// What an [Observed] effect can report.
+const (
+	ObservedCompleted    = "completed"
+	ObservedRescheduled  = "rescheduled"
+	ObservedSnoozed      = "snoozed"
+	ObservedBuried       = "buried"
+	ObservedReleased     = "released"
+	ObservedLeaseLost    = "lease lost"
+	ObservedLeaseExpired = "lease expired"
+	ObservedLaneLost     = "lane lost"
+	ObservedRetired      = "handler did not return"
+	ObservedStuck        = "end refused by the store"
+	ObservedStoreAway    = "store away"
+	ObservedStoreBack    = "store back"
+	ObservedUnsubscribed = "subscription is removed"
+)
+
 // Observed reports a fact worth a log line or a metric.
 type Observed struct {
-	Event   string // e.g. "lease lost", "store away", "buried"
+	Event   string // one of the constants above
 	Lane    LaneID
 	Lease   Lease
 	Handler string
@@ -117,6 +145,7 @@ type Observed struct {
 func (Call) effect()      {}
 func (Run) effect()       {}
 func (CancelRun) effect() {}
+func (Retire) effect()    {}
 func (WakeAt) effect()    {}
 func (Stopped) effect()   {}
 func (Observed) effect()  {}
@@ -152,9 +181,7 @@ type RunResult struct {
 	Panic   bool
 }
 
-// Perishable facts of a delivery that a handler may ask for.
-type facts struct {
-	delivery protocol.Delivery
-	attempt  int
-	limit    int
+// String returns the outcome's name.
+func (o Outcome) String() string {
+	return [...]string{"Succeeded", "Committed", "Failed", "Snoozed", "Cancelled", "Fenced", "CommitUnknown"}[o]
 }

@@ -118,6 +118,9 @@ type ClaimInput struct {
 	SuspectRunning bool
 	// Handlers are all handlers of this worker with the room left.
 	Handlers []HandlerRoom
+	// Room bounds the chains of this call, a delivery that comes alone
+	// counting as one: what the worker can start at once.
+	Room int
 	// Limit bounds the deliveries of this call.
 	Limit int
 	// MaxLanes bounds the lanes taken over by this call; 0: none.
@@ -225,6 +228,8 @@ type RescheduleInput struct {
 	Rest  []Lease // later members of the chain, released by the same write
 	Delay time.Duration
 	Error string
+	// Settle as in [SnoozeInput].
+	Settle bool
 }
 
 // SnoozeInput is the input of [Store.Snooze].

@@ -1,0 +1,360 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/relaybus-go/relaybus/internal/mutant"
+)
+
+// claimPlan is what the Dispatcher remembers between claims.
+type claimPlan struct {
+	retry     retryState // after a failure, or the poll interval
+	eager     bool       // the last claim granted something: go on without waiting
+	woken     bool       // a hint says that something is due
+	abandoned bool       // an earlier Claim or Relinquish has an unknown outcome
+	cursor    LaneID     // the rotation over held lanes continues behind it
+	allMineAt Instant
+	stuckAt   Instant
+	timersSet bool
+}
+
+// lanesHeldPerClaim bounds the lanes a worker holds, in claims' worth: enough
+// to keep the rotation busy, few enough to leave lanes to other workers.
+const lanesHeldPerClaim = 4
+
+// claimOrRelinquish sends the one call that may change which lanes are ours.
+func (d *Dispatcher) claimOrRelinquish(at Instant) {
+	if d.phase != phaseRunning || d.laneCallOutstanding() {
+		return
+	}
+	d.startClaimTimers(at)
+	d.expireAvoided(at)
+	d.rotateLanes(at)
+	if d.relinquishIdle(at) {
+		return
+	}
+	room := d.room()
+	if room == 0 && !d.claim.abandoned {
+		return
+	}
+	if !d.claimDue(at, room) {
+		d.wake.at(at, d.claim.retry.next)
+		return
+	}
+	d.sendClaim(at, room)
+}
+
+// claimDue waits for the poll interval, unless there is reason to believe that
+// something is due. After a claim that granted something it waits until half
+// the slots are free: one claim for many deliveries is what keeps the number
+// of statements down.
+func (d *Dispatcher) claimDue(at Instant, room int) bool {
+	if d.claim.retry.due(at) {
+		return true
+	}
+	if d.claim.retry.tries > 0 {
+		return false
+	}
+	return d.claim.woken || d.claim.eager && 2*room >= d.cfg.Concurrency
+}
+
+func (d *Dispatcher) laneCallOutstanding() bool {
+	return outstanding[ClaimInput](d) > 0 || outstanding[RelinquishInput](d) > 0
+}
+
+func (d *Dispatcher) startClaimTimers(at Instant) {
+	if d.claim.timersSet {
+		return
+	}
+	d.claim.timersSet = true
+	d.claim.allMineAt = at.plus(d.cfg.Lease)
+	d.claim.stuckAt = at.plus(d.cfg.Lease)
+}
+
+// room is how many chains can be started now. What is granted but not settled
+// is bounded too, so that a store that is away does not fill memory.
+func (d *Dispatcher) room() int {
+	active, held := 0, 0
+	for _, c := range d.chains {
+		if c.active() {
+			active++
+		}
+		held += len(c.members)
+	}
+	if held >= 2*d.cfg.Concurrency+d.cfg.ClaimLimit {
+		return 0
+	}
+	return max(0, d.cfg.Concurrency-active)
+}
+
+func (d *Dispatcher) handlerRooms() []HandlerRoom {
+	rooms := make([]HandlerRoom, len(d.cfg.Handlers))
+	for i, h := range d.cfg.Handlers {
+		rooms[i] = HandlerRoom{Name: h.Name, Room: h.Concurrency}
+	}
+	for _, c := range d.chains {
+		if c.handler == nil || !c.active() {
+			continue
+		}
+		i := slices.IndexFunc(rooms, func(r HandlerRoom) bool { return r.Name == c.handler.Name })
+		rooms[i].Room = max(0, rooms[i].Room-1)
+	}
+	return rooms
+}
+
+func (d *Dispatcher) sendClaim(at Instant, room int) {
+	d.number += 2
+	d.claim.woken = false
+	in := ClaimInput{
+		Holder: d.cfg.Holder, Owner: d.cfg.Owner, Group: d.group,
+		Number: d.number, TTL: d.cfg.Lease, NotAfter: d.notAfter(at),
+		AllMine:  d.claim.abandoned || at.reached(d.claim.allMineAt),
+		Running:  d.running(),
+		Handlers: d.handlerRooms(),
+		Room:     room, Limit: d.cfg.ClaimLimit,
+	}
+	if mutant.On("abandoned-claim-forgotten") {
+		in.AllMine = false
+	}
+	in.SuspectRunning = d.suspectRunning()
+	d.chooseLanes(at, &in)
+	for _, a := range d.avoid {
+		in.Avoid = append(in.Avoid, a.LaneEpoch)
+	}
+	if at.reached(d.claim.stuckAt) {
+		in.RetryStuck = true
+		d.claim.stuckAt = at.plus(d.cfg.Lease)
+	}
+	if room == 0 {
+		in.Limit, in.MaxLanes = 0, 0
+	}
+	d.send(at, in, nil)
+}
+
+// chooseLanes names the held lanes of this claim in rotation, and asks for new
+// ones as far as those that lately gave work do not fill the claim.
+func (d *Dispatcher) chooseLanes(at Instant, in *ClaimInput) {
+	fruitful := 0
+	start, _ := d.laneIndex(d.claim.cursor + 1)
+	for i := range d.lanes {
+		l := d.lanes[(start+i)%len(d.lanes)]
+		if d.letsExpire(at, l.LaneEpoch) {
+			in.LetExpire = append(in.LetExpire, l.Lane)
+		} else if l.draining {
+			in.Draining = append(in.Draining, l.Lane)
+		}
+		if len(in.Held) == d.cfg.LanesPerClaim {
+			continue
+		}
+		in.Held = append(in.Held, l.LaneEpoch)
+		d.claim.cursor = l.Lane
+		if l.fruitful && !l.draining {
+			fruitful++
+		}
+	}
+	slices.SortFunc(in.Held, func(a, b LaneEpoch) int { return cmp.Compare(a.Lane, b.Lane) })
+	slices.Sort(in.LetExpire)
+	slices.Sort(in.Draining)
+	if len(d.lanes) < lanesHeldPerClaim*d.cfg.LanesPerClaim {
+		in.MaxLanes = max(0, d.cfg.LanesPerClaim-fruitful)
+	}
+}
+
+// running states everything this instance has started, plans to start or has
+// not settled. The store drops whatever else its lanes list.
+func (d *Dispatcher) running() []Running {
+	var list []Running
+	for _, c := range d.chains {
+		for _, j := range c.members {
+			list = append(list, Running{
+				InFlight: j.lease.Entry(), Lane: j.lease.Lane, Handler: j.picked.Delivery.Handler, Key: j.picked.Delivery.Key,
+			})
+		}
+	}
+	slices.SortFunc(list, func(a, b Running) int { return cmp.Compare(a.Delivery, b.Delivery) })
+	return list
+}
+
+func (d *Dispatcher) suspectRunning() bool {
+	if mutant.On("suspects-not-counted") {
+		return false
+	}
+	for _, c := range d.chains {
+		for _, j := range c.members {
+			if j.picked.Delivery.Takeovers > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (d *Dispatcher) claimReturned(at Instant, c *call, input ClaimInput, in CallReturned) {
+	if in.Err != nil {
+		// A store may have applied some lanes before it failed, so even a
+		// retryable error counts as unknown here.
+		d.claim.abandoned = true
+		d.claim.retry.failed(d, at)
+		return
+	}
+	reply := in.Reply.(*ClaimReply)
+	d.heard(at, reply.Now)
+	d.claim.abandoned = false
+	if input.AllMine {
+		d.claim.allMineAt = at.plus(d.cfg.Lease)
+		d.loseUnlisted(at, reply.Lanes)
+	}
+	d.laneRefusals(at, input, reply)
+	for _, r := range reply.LeaseLost {
+		d.leaseLost(at, r)
+	}
+	d.adoptLanes(at, c.sent, reply)
+	granted := d.adoptPicks(at, c.sent, reply.Picks)
+	d.planNextClaim(at, granted)
+}
+
+func (d *Dispatcher) laneRefusals(at Instant, input ClaimInput, reply *ClaimReply) {
+	for _, id := range input.Held {
+		if slices.Contains(reply.Gone, id.Lane) {
+			d.loseLane(at, id)
+		}
+	}
+}
+
+// loseUnlisted forgets lanes that the store did not list although it was asked
+// for all of ours.
+func (d *Dispatcher) loseUnlisted(at Instant, listed []ClaimedLane) {
+	for _, l := range slices.Clone(d.lanes) {
+		if !slices.ContainsFunc(listed, func(c ClaimedLane) bool { return c.Lane == l.Lane }) {
+			d.loseLane(at, l.LaneEpoch)
+		}
+	}
+}
+
+func (d *Dispatcher) adoptLanes(at, sent Instant, reply *ClaimReply) {
+	for _, lane := range reply.Lanes {
+		if old := d.lane(lane.Lane); old != nil && old.Epoch != lane.Epoch {
+			d.loseLane(at, old.LaneEpoch)
+		}
+		l := d.hold(at, sent, lane)
+		l.fruitful = false
+		if lane.Lacking {
+			l.draining, l.avoid = true, true
+		}
+	}
+	for i := range reply.Picks {
+		if l := d.lane(reply.Picks[i].Lease.Lane); l != nil {
+			l.fruitful, l.yielded = true, at
+		}
+	}
+}
+
+// planNextClaim sets the poll interval, with jitter so that workers started
+// together spread out.
+func (d *Dispatcher) planNextClaim(at Instant, granted int) {
+	half := d.cfg.Poll / 2
+	d.claim.retry.after(at, half+time.Duration(d.cfg.Jitter(int64(half)+1)))
+	d.claim.eager = granted > 0
+}
+
+func (d *Dispatcher) avoidLane(at Instant, id LaneEpoch) {
+	d.avoid = append(d.avoid, avoidedLane{LaneEpoch: id, until: at.plus(d.cfg.Lease / 10)})
+}
+
+func (d *Dispatcher) expireAvoided(at Instant) {
+	d.avoid = slices.DeleteFunc(d.avoid, func(a avoidedLane) bool { return at.reached(a.until) })
+}
+
+// rotateLanes drains the lane held longest when no further lane may be taken,
+// so that no free lane waits for ever behind busy ones.
+func (d *Dispatcher) rotateLanes(at Instant) {
+	if len(d.lanes) < lanesHeldPerClaim*d.cfg.LanesPerClaim {
+		return
+	}
+	var oldest *heldLane
+	for _, l := range d.lanes {
+		if l.draining {
+			return
+		}
+		if oldest == nil || l.since.Mono < oldest.since.Mono {
+			oldest = l
+		}
+	}
+	if at.Mono-oldest.since.Mono >= d.cfg.Lease/2 {
+		oldest.draining, oldest.avoid = true, true
+	}
+}
+
+// relinquishIdle gives back lanes that drained (one at a time) or stayed
+// without work.
+func (d *Dispatcher) relinquishIdle(at Instant) bool {
+	if mutant.On("idle-lanes-never-given-back") || d.claim.abandoned {
+		return false
+	}
+	var idle []LaneEpoch
+	drained := false
+	for _, l := range d.lanes {
+		if d.laneBusy(l.LaneEpoch) {
+			continue
+		}
+		wait := d.idleAfter() - (at.Mono - l.yielded.Mono)
+		switch {
+		case l.draining && !drained:
+			drained = true
+			idle = append(idle, l.LaneEpoch)
+		case wait <= 0:
+			idle = append(idle, l.LaneEpoch)
+		default:
+			d.wake.in(wait)
+		}
+	}
+	if len(idle) == 0 {
+		return false
+	}
+	d.number++
+	d.send(at, RelinquishInput{
+		Holder: d.cfg.Holder, Group: d.group, Number: d.number, Lanes: idle,
+		Running: d.running(), Keep: d.unsettledLanes(), NotAfter: d.notAfter(at),
+	}, nil)
+	return true
+}
+
+func (d *Dispatcher) laneBusy(id LaneEpoch) bool {
+	return slices.ContainsFunc(d.chains, func(c *chain) bool { return c.lane.Lane == id.Lane })
+}
+
+// unsettledLanes are lanes with an end whose outcome is unknown.
+func (d *Dispatcher) unsettledLanes() []LaneID {
+	var keep []LaneID
+	for _, c := range d.chains {
+		if c.unsettled() {
+			keep = append(keep, c.lane.Lane)
+		}
+	}
+	slices.Sort(keep)
+	return slices.Compact(keep)
+}
+
+func (d *Dispatcher) relinquishReturned(at Instant, input RelinquishInput, in CallReturned) {
+	if in.Err != nil {
+		d.claim.abandoned = true
+		d.claim.retry.failed(d, at)
+		return
+	}
+	reply := in.Reply.(*RelinquishReply)
+	d.heard(at, reply.Now)
+	if len(input.Lanes) == 0 {
+		d.lanes, d.claim.abandoned = nil, false
+	}
+	for _, id := range input.Lanes {
+		// Whether it was given back now or was not ours any more: it is gone.
+		if l := d.lane(id.Lane); l != nil && l.Epoch == id.Epoch {
+			if l.avoid {
+				d.avoidLane(at, id)
+			}
+			d.forgetLane(id)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/relaybus-go/relaybus/internal/mutant"
+)
+
+// heldLane is a lane this instance believes it holds. The store alone knows.
+type heldLane struct {
+	LaneEpoch
+	since    Instant // when it was taken over
+	renewed  Instant // when the request that last renewed it was *sent*
+	yielded  Instant // when a claim last granted something of it
+	fruitful bool    // its last claim granted something, or it was not asked yet
+	lapsed   bool    // our own clock says that its lease ran out
+	draining bool    // no new picks; given back when nothing of it is left
+	avoid    bool    // once given back, leave it to others for a while
+}
+
+// avoidedLane is a lane given back because of work this worker cannot run.
+type avoidedLane struct {
+	LaneEpoch
+	until Instant
+}
+
+func (d *Dispatcher) laneIndex(id LaneID) (int, bool) {
+	return slices.BinarySearchFunc(d.lanes, id, func(l *heldLane, id LaneID) int {
+		return cmp.Compare(l.Lane, id)
+	})
+}
+
+func (d *Dispatcher) lane(id LaneID) *heldLane {
+	if i, ok := d.laneIndex(id); ok {
+		return d.lanes[i]
+	}
+	return nil
+}
+
+// hold records that a call sent at sent was granted the lane.
+func (d *Dispatcher) hold(at, sent Instant, lane ClaimedLane) *heldLane {
+	i, ok := d.laneIndex(lane.Lane)
+	if !ok {
+		d.lanes = slices.Insert(d.lanes, i, &heldLane{})
+	}
+	l := d.lanes[i]
+	if !ok || l.Epoch != lane.Epoch {
+		*l = heldLane{LaneEpoch: lane.LaneEpoch, since: at, yielded: at, fruitful: true}
+	}
+	l.renewed, l.lapsed = sent, false
+	return l
+}
+
+// loseLane forgets a lane that the store says is not ours. A refusal speaks
+// only of the epoch it was asked about.
+func (d *Dispatcher) loseLane(at Instant, id LaneEpoch) {
+	i, ok := d.laneIndex(id.Lane)
+	if !ok || d.lanes[i].Epoch != id.Epoch {
+		return
+	}
+	d.emit(Observed{Event: ObservedLaneLost, Lane: id.Lane})
+	d.lanes = slices.Delete(d.lanes, i, i+1)
+	for _, c := range d.chains {
+		if c.lane == id {
+			d.loseFrom(at, c, 0)
+		}
+	}
+}
+
+// forgetLane drops a lane that was given back.
+func (d *Dispatcher) forgetLane(id LaneEpoch) {
+	d.lanes = slices.DeleteFunc(d.lanes, func(l *heldLane) bool { return l.LaneEpoch == id })
+}
+
+// fenceExpired stops trusting lanes whose lease ran out by our own clock,
+// measured from before the request was sent. It is best effort: what is safe
+// rests on tokens alone.
+func (d *Dispatcher) fenceExpired(at Instant) {
+	for _, l := range d.lanes {
+		if l.lapsed {
+			continue
+		}
+		if left := d.cfg.Lease - at.since(l.renewed); left > 0 {
+			d.wake.in(left)
+			continue
+		}
+		l.lapsed = true
+		d.emit(Observed{Event: ObservedLeaseExpired, Lane: l.Lane})
+		for _, c := range d.chains {
+			if c.lane == l.LaneEpoch {
+				d.abandonChain(at, c, ErrLeaseLost)
+			}
+		}
+	}
+}
+
+// letsExpire reports whether the lane has an end that stayed unknown for a
+// whole lease: renewing it would keep everybody else from finding out.
+func (d *Dispatcher) letsExpire(at Instant, id LaneEpoch) bool {
+	if mutant.On("expiring-lane-renewed") {
+		return false
+	}
+	for _, c := range d.chains {
+		if c.lane == id && c.unknownFor(at) >= d.cfg.Lease {
+			return true
+		}
+	}
+	return false
+}
+
+// extendLeases renews the lanes that no claim renewed for a third of the
+// lease.
+func (d *Dispatcher) extendLeases(at Instant) {
+	if d.phase == phaseStarting || outstanding[ExtendLeaseInput](d) > 0 {
+		return
+	}
+	if !d.extend.due(at) {
+		d.wake.at(at, d.extend.next)
+		return
+	}
+	var stale []LaneEpoch
+	for _, l := range d.lanes {
+		if wait := d.cfg.Lease/3 - (at.Mono - l.renewed.Mono); wait > 0 {
+			d.wake.in(wait)
+			continue
+		}
+		if d.letsExpire(at, l.LaneEpoch) {
+			continue
+		}
+		stale = append(stale, l.LaneEpoch)
+	}
+	if len(stale) == 0 {
+		return
+	}
+	d.send(at, ExtendLeaseInput{
+		Holder: d.cfg.Holder, Lanes: stale, TTL: d.cfg.Lease, NotAfter: d.notAfter(at),
+	}, nil)
+}
+
+func (d *Dispatcher) extendReturned(at Instant, c *call, input ExtendLeaseInput, in CallReturned) {
+	if in.Err != nil {
+		d.extend.failed(d, at)
+		return
+	}
+	d.extend = retryState{}
+	reply := in.Reply.(*ExtendLeaseReply)
+	d.heard(at, reply.Now)
+	for i, id := range input.Lanes {
+		if reply.Verdicts[i] == LeaseLost {
+			d.loseLane(at, id)
+			continue
+		}
+		if l := d.lane(id.Lane); l != nil && l.Epoch == id.Epoch {
+			l.renewed, l.lapsed = later(l.renewed, c.sent), false
+		}
+	}
+}
+
+func later(a, b Instant) Instant {
+	if b.Mono > a.Mono {
+		return b
+	}
+	return a
+}
+
+// idleAfter is how long a lane may stay without work before it is given back.
+func (d *Dispatcher) idleAfter() time.Duration { return d.cfg.Lease / 4 }

@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/relaybus-go/relaybus/internal/mutant"
+)
+
+// beginStop starts the shutdown: no new claims, and what waits is given back.
+// Running handlers have the grace to finish; then their contexts are
+// cancelled.
+func (d *Dispatcher) beginStop(at Instant, grace time.Duration) {
+	if d.phase == phaseStopping || d.phase == phaseStopped {
+		return
+	}
+	d.phase = phaseStopping
+	d.stopAt, d.stopGrace = at, grace
+}
+
+// drainForStop releases what was not started and cancels what overstays.
+func (d *Dispatcher) drainForStop(at Instant) {
+	if d.phase != phaseStopping {
+		return
+	}
+	overtime := at.reached(d.stopAt.plus(d.stopGrace))
+	if !overtime {
+		d.wake.at(at, d.stopAt.plus(d.stopGrace))
+	}
+	for _, c := range d.chains {
+		for _, j := range c.members {
+			switch {
+			case j.state == jobWaiting:
+				j.state = jobReleasing
+			case j.state == jobRunning && overtime:
+				d.cancel(at, j, ErrShutdown)
+			}
+		}
+	}
+}
+
+// finishStop gives all lanes back once nothing is left to end. When the store
+// does not answer for a whole lease after the grace, nothing is left to save:
+// the lanes have expired.
+func (d *Dispatcher) finishStop(at Instant) {
+	if d.phase != phaseStopping {
+		return
+	}
+	giveUp := d.stopAt.plus(d.stopGrace).plus(d.cfg.Lease)
+	if at.reached(giveUp) || d.group == 0 && d.storeTime == 0 {
+		d.stopped()
+		return
+	}
+	d.wake.at(at, giveUp)
+	if d.unfinished() || d.laneCallOutstanding() {
+		return
+	}
+	if len(d.lanes) == 0 && !d.claim.abandoned {
+		d.stopped()
+		return
+	}
+	if !d.claim.retry.due(at) {
+		d.wake.at(at, d.claim.retry.next)
+		return
+	}
+	d.number++
+	d.send(at, RelinquishInput{
+		Holder: d.cfg.Holder, Group: d.group, Number: d.number,
+		Running: d.running(), Keep: d.unsettledLanes(), NotAfter: d.notAfter(at),
+	}, nil)
+}
+
+// unfinished reports whether an end must still be sent or learnt.
+func (d *Dispatcher) unfinished() bool {
+	if mutant.On("window-lost-at-shutdown") {
+		return false
+	}
+	for _, c := range d.chains {
+		if len(c.members) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *Dispatcher) stopped() {
+	d.phase = phaseStopped
+	d.emit(Stopped{})
+}
