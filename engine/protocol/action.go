@@ -75,6 +75,11 @@ type Claim struct {
 	Now      Time // start of the store's transaction
 	Clock    Time // after any waiting
 	NotAfter Time
+	// Unstuck are ids that leave the lane's stuck list, sorted: the write that
+	// the store had refused succeeded now (a row still pending is charged an
+	// attempt and a takeover, since the list does not say which it was), or
+	// the row has disappeared.
+	Unstuck []DeliveryID
 	// Seen is the store's commit position when the picks were read, 0 when
 	// that equals the position of this action. Picks are judged there: between
 	// reading and committing only Requeue, Purge and Unsubscribe can change
@@ -127,6 +132,7 @@ type CompleteMany struct {
 type Complete struct {
 	Lease   Lease
 	Verdict Verdict
+	Seen    int64 // as Claim.Seen, for a verdict of LeaseLost
 }
 
 // Reschedule ends a run that failed: charged, due again after Delay.
@@ -138,6 +144,10 @@ type Reschedule struct {
 	Now     Time
 	Verdict Verdict
 	Seen    int64
+	// Refused: the store refused the delivery row for good, even with a
+	// cleaned text. Only the lane was written: the delivery and the rest of
+	// its chain leave in_flight, and its id goes to stuck.
+	Refused bool
 }
 
 // Snooze ends a run without a charge: due again after Delay.
@@ -148,6 +158,10 @@ type Snooze struct {
 	Now     Time
 	Verdict Verdict
 	Seen    int64
+	// Refused: the store refused the delivery row for good, even with a
+	// cleaned text. Only the lane was written: the delivery and the rest of
+	// its chain leave in_flight, and its id goes to stuck.
+	Refused bool
 }
 
 // Bury ends a run for good: the delivery becomes a dead letter.
@@ -159,6 +173,10 @@ type Bury struct {
 	Now     Time
 	Verdict Verdict
 	Seen    int64
+	// Refused: the store refused the delivery row for good, even with a
+	// cleaned text. Only the lane was written: the delivery and the rest of
+	// its chain leave in_flight, and its id goes to stuck.
+	Refused bool
 }
 
 // Release gives deliveries back that were not run, or whose run the worker

@@ -1,0 +1,285 @@
+package protocol
+
+import "slices"
+
+// Ledger is ghost history: what no store keeps, and what the invariants speak
+// of. It covers the surviving history only. When a store lost commits, a new
+// Ledger (or a [Ledger.Clone] from before) is stepped with what survived.
+type Ledger struct {
+	pairs []*pairHistory // in the order of their commits
+	keys  []*keyHistory
+	lanes []*laneHistory
+	kills []kill
+	// invented are calls that named what was never committed.
+	invented []string
+	// now counts the actions stepped so far.
+	now int64
+
+	// Lookup indexes; never iterated.
+	pairOf  map[pair]*pairHistory
+	byID    map[DeliveryID]*pairHistory
+	ofEvent map[string]*pairHistory
+	keyOf   map[handlerKey]*keyHistory
+	laneOf  map[LaneID]*laneHistory
+
+	touched Scope // what the action under way concerns
+}
+
+// pair is what is promised to run: an event and a handler.
+type pair struct{ event, handler string }
+
+// fate is what became of a delivery.
+type fate uint8
+
+const (
+	alive        fate = iota // pending or dead: its row is there
+	completed                // an Applied completion deleted the row
+	purged                   // deleted as an old dead letter
+	unsubscribed             // deleted with its handler's subscription
+)
+
+// pairHistory is the life of one delivery. The fields under "broken" record a
+// promise that was not kept, for the invariant that speaks of it.
+type pairHistory struct {
+	pair
+	number  int // place in Ledger.pairs
+	id      DeliveryID
+	lane    LaneID
+	key     *keyHistory  // nil when the delivery has no key
+	index   int          // place in the commit order of its key
+	sibling *pairHistory // another pair of the event
+	last    *run         // the latest run granted
+
+	fate        fate
+	forgotten   bool // its event was purged: the id may be published anew
+	dead        bool
+	swept       bool // dead by Unsubscribe
+	excepted    bool // from KeyOrder: once dead or requeued
+	completions int
+	charges     int32 // since the last Requeue
+	takeovers   int32 // since the last Requeue
+	badEnds     int   // Reschedule, Bury and refused ends, ever
+	killer      bool  // the environment said that it killed a worker
+	killedBy    []*pairHistory
+
+	// broken
+	again       bool   // delivered again while the event is kept
+	regranted   bool   // granted although completed
+	revived     string // the call that ran or rewrote a dead delivery
+	beside      string // why a grant broke the order of its key
+	overtakenBy *pairHistory
+	early       *pairHistory // completed although this predecessor was pending
+	behind      bool         // its sequence is not in commit order
+	overcharged bool         // one run was charged twice
+	mischarged  string       // a takeover charged a follower, or spared a head
+	unknownEnd  Token        // an end accepted under a token never granted
+	dropped     bool         // stated as running, and given back all the same
+	chargedFor  *pairHistory // a killer that cost it two charges
+}
+
+// phase is where a run stands.
+type phase uint8
+
+const (
+	open      phase = iota // granted, and its lane must list it
+	ended                  // completed, rescheduled, snoozed or buried
+	givenBack              // released, or no longer stated by its worker
+	lost                   // taken over, not charged yet (Snapshot)
+	stuck                  // its end or charge was refused by the store
+	fenced                 // taken over and charged
+)
+
+// run is one grant of a delivery.
+type run struct {
+	Token
+	phase      phase
+	charges    int
+	fencedAt   int64 // 0: never
+	acceptedAt int64 // the last end accepted; 0: never
+	earlier    *run
+}
+
+// keyHistory is what happened to one (handler, key).
+type keyHistory struct {
+	handlerKey
+	number       int
+	commits      int   // deliveries committed so far
+	lastSequence int64 // of the last commit
+	open         int   // runs granted and not over
+	lastDone     *pairHistory
+}
+
+// laneHistory is what happened to one lane.
+type laneHistory struct {
+	id      LaneID
+	epoch   int64
+	holder  Holder
+	current []*pairHistory // with an open run
+	lost    []*pairHistory // with a lost run
+
+	// broken: a call of somebody else that was accepted.
+	intruder Holder
+	call     string
+}
+
+// kill is a worker's death that one delivery caused.
+type kill struct {
+	holder Holder
+	by     *pairHistory
+}
+
+// NewLedger returns the history of an empty State.
+func NewLedger() *Ledger {
+	return &Ledger{
+		pairOf:  map[pair]*pairHistory{},
+		byID:    map[DeliveryID]*pairHistory{},
+		ofEvent: map[string]*pairHistory{},
+		keyOf:   map[handlerKey]*keyHistory{},
+		laneOf:  map[LaneID]*laneHistory{},
+	}
+}
+
+// Killed tells the Ledger that a delivery killed the worker of this holder. A
+// store cannot know that, and InnocentNeighbours speaks of it: a worker that
+// died of something else (a crash, a freeze, an outage) is not told, and what
+// its lanes are charged counts for no killer. Told before the takeover.
+func (l *Ledger) Killed(holder Holder, by DeliveryID) {
+	p := l.byID[by]
+	if p == nil {
+		return
+	}
+	p.killer = true
+	l.kills = append(l.kills, kill{holder, p})
+}
+
+// killerOf returns the delivery that killed the worker of a holder, or nil.
+func (l *Ledger) killerOf(holder Holder) *pairHistory {
+	for i := range l.kills {
+		if l.kills[i].holder == holder {
+			return l.kills[i].by
+		}
+	}
+	return nil
+}
+
+// Completions returns how many completions of an event's handler committed.
+func (l *Ledger) Completions(event, handler string) int {
+	p := l.pairOf[pair{event, handler}]
+	if p == nil {
+		return 0
+	}
+	return p.completions
+}
+
+// Clone returns a Ledger that shares nothing mutable with l.
+func (l *Ledger) Clone() *Ledger {
+	c := NewLedger()
+	c.now = l.now
+	c.invented = slices.Clone(l.invented)
+	c.cloneKeys(l.keys)
+	c.clonePairs(l.pairs)
+	for i, k := range l.keys {
+		c.keys[i].lastDone = c.twin(k.lastDone)
+	}
+	c.cloneLanes(l.lanes)
+	for _, k := range l.kills {
+		c.kills = append(c.kills, kill{k.holder, c.twin(k.by)})
+	}
+	return c
+}
+
+func (l *Ledger) cloneKeys(from []*keyHistory) {
+	block := make([]keyHistory, len(from))
+	l.keys = make([]*keyHistory, len(from))
+	for i, k := range from {
+		block[i] = *k
+		l.keys[i] = &block[i]
+		l.keyOf[k.handlerKey] = &block[i]
+	}
+}
+
+func (l *Ledger) clonePairs(from []*pairHistory) {
+	block := make([]pairHistory, len(from))
+	l.pairs = make([]*pairHistory, len(from))
+	for i, p := range from {
+		block[i] = *p
+		l.pairs[i] = &block[i]
+	}
+	for i, p := range from {
+		c := l.pairs[i]
+		c.sibling, c.overtakenBy = l.twin(p.sibling), l.twin(p.overtakenBy)
+		c.early, c.chargedFor = l.twin(p.early), l.twin(p.chargedFor)
+		c.killedBy = l.twins(p.killedBy)
+		c.last = cloneRuns(p.last)
+		if p.key != nil {
+			c.key = l.keys[p.key.number]
+		}
+		l.index(c)
+	}
+}
+
+func (l *Ledger) cloneLanes(from []*laneHistory) {
+	for _, h := range from {
+		c := *h
+		c.current, c.lost = l.twins(h.current), l.twins(h.lost)
+		l.lanes = append(l.lanes, &c)
+		l.laneOf[c.id] = &c
+	}
+}
+
+// twin returns the copy of a pair of another Ledger.
+func (l *Ledger) twin(p *pairHistory) *pairHistory {
+	if p == nil {
+		return nil
+	}
+	return l.pairs[p.number]
+}
+
+func (l *Ledger) twins(list []*pairHistory) []*pairHistory {
+	var out []*pairHistory
+	for _, p := range list {
+		out = append(out, l.twin(p))
+	}
+	return out
+}
+
+func cloneRuns(r *run) *run {
+	if r == nil {
+		return nil
+	}
+	c := *r
+	c.earlier = cloneRuns(r.earlier)
+	return &c
+}
+
+// index makes a pair findable, in place of an older one of the same name.
+func (l *Ledger) index(p *pairHistory) {
+	l.byID[p.id] = p
+	if p.forgotten {
+		return
+	}
+	l.pairOf[p.pair] = p
+	l.ofEvent[p.event] = p
+}
+
+// lane returns the history of a lane.
+func (l *Ledger) lane(id LaneID) *laneHistory {
+	h := l.laneOf[id]
+	if h == nil {
+		h = &laneHistory{id: id}
+		l.lanes = append(l.lanes, h)
+		l.laneOf[id] = h
+	}
+	return h
+}
+
+// key returns the history of a (handler, key).
+func (l *Ledger) key(of handlerKey) *keyHistory {
+	k := l.keyOf[of]
+	if k == nil {
+		k = &keyHistory{handlerKey: of, number: len(l.keys)}
+		l.keys = append(l.keys, k)
+		l.keyOf[of] = k
+	}
+	return k
+}
