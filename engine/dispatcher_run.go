@@ -27,6 +27,7 @@ type job struct {
 	cancelled bool  // this worker cancelled the run: whatever it reports is not charged
 	timedOut  bool  // the run was cancelled because of its timeout
 	retiring  bool  // a Retire is outstanding
+	orphaned  bool  // a member before it ended badly: given back whatever its run reports
 	cut       error // why it was cancelled
 
 	end      end
@@ -229,18 +230,20 @@ func (d *Dispatcher) runReturned(at Instant, in RunReturned) {
 		d.remove(c, j)
 		return
 	}
-	switch in.Result.Outcome {
-	case Succeeded:
+	switch outcome := in.Result.Outcome; {
+	case outcome == Succeeded && j.orphaned:
+		d.giveBack(at, c, j)
+	case outcome == Succeeded:
 		j.state = jobSucceeded
 		d.flush.note(at, d.cfg.Window)
-	case Committed:
+	case outcome == Committed:
 		d.observeEnd(ObservedCompleted, c, j, nil)
 		d.remove(c, j)
-	case Fenced:
+	case outcome == Fenced:
 		d.observeEnd(ObservedLeaseLost, c, j, nil)
 		d.releaseAfter(at, c, j)
 		d.remove(c, j)
-	case CommitUnknown:
+	case outcome == CommitUnknown:
 		d.finish(at, c, j, d.settlement(j))
 	default:
 		d.runFailed(at, c, j, in.Result)
@@ -319,6 +322,7 @@ func (d *Dispatcher) putAside(at Instant, c *chain, j *job, state jobState) {
 		if state == jobRest || state == jobZombie {
 			j.state = jobZombie
 		}
+		j.orphaned = true
 	case state == jobZombie:
 		d.remove(c, j)
 	case j.state == jobEnding || j.call != 0 || j.asked:
