@@ -98,7 +98,7 @@ func checkFaults(t *Tree) []Problem {
 			ps.at(kind.value.Pos(), "fault %s is not in the variable kinds, so it never strikes", name)
 		}
 	}
-	ps.compare(sortedKeys(kinds), faultsDir, modelled(t), promises)
+	ps.compare(sortedKeys(kinds), faultsDir, spansIn(column(string(t.text[promises]), "fault"), ""), promises)
 	return ps.sorted()
 }
 
@@ -112,17 +112,6 @@ func listedKinds(t *Tree) []string {
 					names = append(names, id.Name)
 				}
 			}
-		}
-	}
-	return names
-}
-
-// modelled lists the kinds in the "fault" columns of CORRECTNESS.md.
-func modelled(t *Tree) []string {
-	var names []string
-	for _, cell := range column(string(t.text[promises]), "fault") {
-		for _, span := range codeSpan.FindAllStringSubmatch(cell, -1) {
-			names = append(names, span[1])
 		}
 	}
 	return names

@@ -182,12 +182,12 @@ func checkInvariants(t *Tree) []Problem {
 	if len(declared) == 0 {
 		ps.add(protocolDir, "Invariants lists no names that internal/lint can read: use string literals or constants")
 	}
-	safety, liveness := promised(t)
-	if len(safety) == 0 {
+	promised := spansIn(column(string(t.text[promises]), "invariant"), "")
+	if len(promised) == 0 {
 		ps.add(promises, "no table with a column \"invariant\"")
 	}
-	ps.compare(declared, "protocol.Invariants", safety, promises)
-	for _, name := range liveness {
+	ps.compare(declared, "protocol.Invariants", promised, promises)
+	for _, name := range spansIn(column(string(t.text[promises]), "invariant"), "(liveness)") {
 		if len(t.files("sim")) > 0 && !mentions(t, "sim", name) {
 			ps.add(promises, "the simulator never names the liveness property %s", name)
 		}
@@ -195,18 +195,18 @@ func checkInvariants(t *Tree) []Problem {
 	return ps.sorted()
 }
 
-// promised returns the names in the invariant columns of CORRECTNESS.md.
-func promised(t *Tree) (safety, liveness []string) {
-	for _, cell := range column(string(t.text[promises]), "invariant") {
+// spansIn returns the code spans of the cells that contain mark.
+func spansIn(cells []string, mark string) []string {
+	var names []string
+	for _, cell := range cells {
+		if !strings.Contains(cell, mark) {
+			continue
+		}
 		for _, span := range codeSpan.FindAllStringSubmatch(cell, -1) {
-			if strings.Contains(cell, "(liveness)") {
-				liveness = append(liveness, span[1])
-			} else if !slices.Contains(safety, span[1]) {
-				safety = append(safety, span[1])
-			}
+			names = append(names, span[1])
 		}
 	}
-	return safety, liveness
+	return names
 }
 
 // mentions reports whether a string literal below dir is or holds the name.
