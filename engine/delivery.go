@@ -24,11 +24,28 @@ type DeliveryInfo struct {
 // place; returning nil without calling next completes the delivery unhandled.
 type Middleware func(ctx context.Context, d DeliveryInfo, next func(context.Context) error) error
 
+// deliveryKey finds the *Run in a handler's context.
 type deliveryKey struct{}
 
 // DeliveryFrom returns the delivery that the handler with this context runs,
 // and false outside of handlers.
 func DeliveryFrom(ctx context.Context) (DeliveryInfo, bool) {
-	info, ok := ctx.Value(deliveryKey{}).(DeliveryInfo)
-	return info, ok
+	run, ok := ctx.Value(deliveryKey{}).(*Run)
+	if !ok {
+		return DeliveryInfo{}, false
+	}
+	return run.describe(), true
+}
+
+// attempt returns the number of the attempt that the run is.
+func (r *Run) attempt() int { return int(r.Picked.Delivery.Attempts) + 1 }
+
+func (r *Run) describe() DeliveryInfo {
+	lease, event := r.Picked.Lease, r.Picked.Event
+	return DeliveryInfo{
+		Delivery: lease.Delivery, Lane: lease.Lane, Token: lease.Token.String(),
+		Event: event.ID, Type: event.Type, Key: event.Key,
+		Handler: r.Handler, Sequence: r.Picked.Delivery.Sequence,
+		Attempt: r.attempt(), MaxAttempts: r.MaxAttempts,
+	}
 }

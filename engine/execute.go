@@ -48,18 +48,17 @@ func (b *Bus[Tx]) execute(ctx context.Context, run Run) RunResult {
 		return RunResult{Outcome: Snoozed, Delay: b.cfg.Lease / 2,
 			Err: fmt.Errorf("handler %q is not registered for %q in this release", run.Handler, event.Type)}
 	}
-	info := b.describe(run)
 	var bound body[Tx]
 	err := guarded(func() (err error) {
-		bound, err = bind(rawEvent(run.Picked, info))
+		bound, err = bind(rawEvent(&run))
 		return err
 	})
 	if err != nil {
 		return failed(ctx, err)
 	}
-	ctx = context.WithValue(ctx, deliveryKey{}, info)
+	ctx = context.WithValue(ctx, deliveryKey{}, &run)
 	call := func(ctx context.Context, tx Tx) error {
-		return guarded(func() error { return b.around(ctx, info, tx, bound) })
+		return guarded(func() error { return b.around(ctx, &run, tx, bound) })
 	}
 	if b.handlers[run.Handler].transactional {
 		return b.executeTx(ctx, run, call)
@@ -71,27 +70,21 @@ func (b *Bus[Tx]) execute(ctx context.Context, run Run) RunResult {
 	return RunResult{Outcome: Succeeded}
 }
 
-func (b *Bus[Tx]) describe(run Run) DeliveryInfo {
-	p := run.Picked
-	return DeliveryInfo{
-		Delivery: p.Lease.Delivery, Lane: p.Lease.Lane, Token: p.Lease.Token.String(),
-		Event: p.Event.ID, Type: p.Event.Type, Key: p.Event.Key,
-		Handler: run.Handler, Sequence: p.Delivery.Sequence,
-		Attempt: int(p.Delivery.Attempts) + 1, MaxAttempts: run.MaxAttempts,
-	}
-}
-
-func rawEvent(p Picked, info DeliveryInfo) Event[[]byte] {
+func rawEvent(run *Run) Event[[]byte] {
+	e := run.Picked.Event
 	return Event[[]byte]{
-		ID: p.Event.ID, Type: p.Event.Type, Key: p.Event.Key,
-		Headers:     append([]Header(nil), p.Event.Headers...), // other handlers share the event
-		PublishedAt: p.Event.PublishedAt.Std(), Payload: p.Event.Payload,
-		Attempt: info.Attempt, MaxAttempts: info.MaxAttempts,
+		ID: e.ID, Type: e.Type, Key: e.Key, Payload: e.Payload, PublishedAt: e.PublishedAt.Std(),
+		Headers: append([]Header(nil), e.Headers...), // other handlers share the event
+		Attempt: run.attempt(), MaxAttempts: run.MaxAttempts,
 	}
 }
 
 // around calls the handler inside the middleware.
-func (b *Bus[Tx]) around(ctx context.Context, info DeliveryInfo, tx Tx, call body[Tx]) error {
+func (b *Bus[Tx]) around(ctx context.Context, run *Run, tx Tx, call body[Tx]) error {
+	if len(b.cfg.Middleware) == 0 {
+		return call(ctx, tx)
+	}
+	info := run.describe()
 	next := func(ctx context.Context) error { return call(ctx, tx) }
 	for i := len(b.cfg.Middleware) - 1; i >= 0; i-- {
 		outer, inner := b.cfg.Middleware[i], next
@@ -253,7 +246,9 @@ func (e *panicError) Unwrap() error {
 	return err
 }
 
-// guarded calls fn and returns its panic as an error.
+// guarded calls fn and returns its panic as an error. It also walks the error
+// that fn returned, all of it: a nil pointer in there whose Unwrap, Is or As
+// panics does so here, where that hurts nobody.
 func guarded(fn func() error) (err error) {
 	defer func() {
 		value := recover()
@@ -263,7 +258,10 @@ func guarded(fn func() error) (err error) {
 		probePanic.Hit()
 		err = &panicError{value: value, stack: stackBelow("engine.guarded")}
 	}()
-	return fn()
+	err = fn()
+	errors.Is(err, errEventMissing)
+	errors.As(err, new(outcome))
+	return err
 }
 
 // ours are the functions between guarded and a handler, and those of the

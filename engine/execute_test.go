@@ -71,6 +71,12 @@ type aTypedNil struct{ text string }
 
 func (e *aTypedNil) Error() string { return e.text }
 
+// aWrappingNil is one with an Unwrap method besides.
+type aWrappingNil struct{ err error }
+
+func (e *aWrappingNil) Error() string { return "wrapped" }
+func (e *aWrappingNil) Unwrap() error { return e.err }
+
 var errPlain = errors.New("mail server said 451")
 
 // Every way a handler can end, for both kinds of handler: what it returned
@@ -81,25 +87,26 @@ var endings = map[string]struct {
 	text string
 	is   error
 }{
-	"error":                {func() error { return errPlain }, RunResult{Outcome: Failed, Delay: -1}, "mail server said 451", errPlain},
-	"wrapped error":        {func() error { return fmt.Errorf("send: %w", errPlain) }, RunResult{Outcome: Failed, Delay: -1}, "send: mail server said 451", errPlain},
-	"retry after":          {func() error { return fmt.Errorf("later: %w", RetryAfter(time.Minute, errPlain)) }, RunResult{Outcome: Failed, Delay: time.Minute}, "later: mail server said 451", errPlain},
-	"retry after, no why":  {func() error { return RetryAfter(time.Minute, nil) }, RunResult{Outcome: Failed, Delay: time.Minute}, "retried after 1m0s", nil},
-	"retry at once":        {func() error { return RetryAfter(0, errPlain) }, RunResult{Outcome: Failed, Delay: MinDelay}, "451", errPlain},
-	"retry in the past":    {func() error { return RetryAfter(-time.Hour, errPlain) }, RunResult{Outcome: Failed, Delay: MinDelay}, "451", errPlain},
-	"retry in an age":      {func() error { return RetryAfter(1<<63-1, errPlain) }, RunResult{Outcome: Failed, Delay: MaxDelay}, "451", errPlain},
-	"snooze":               {func() error { return fmt.Errorf("not yet: %w", Snooze(time.Hour)) }, RunResult{Outcome: Snoozed, Delay: time.Hour}, "snoozed for 1h0m0s", nil},
-	"snooze for nothing":   {func() error { return Snooze(0) }, RunResult{Outcome: Snoozed, Delay: MinDelay}, "", nil},
-	"cancel":               {func() error { return fmt.Errorf("give up: %w", Cancel(errPlain)) }, RunResult{Outcome: Cancelled}, "give up: mail server said 451", errPlain},
-	"cancel, no why":       {func() error { return Cancel(nil) }, RunResult{Outcome: Cancelled}, "cancelled the delivery", nil},
-	"joined":               {func() error { return errors.Join(errPlain, Cancel(nil)) }, RunResult{Outcome: Cancelled}, "451", errPlain},
-	"the outermost counts": {func() error { return RetryAfter(time.Second, Cancel(errPlain)) }, RunResult{Outcome: Failed, Delay: time.Second}, "451", errPlain},
-	"panic":                {func() error { panic("index out of order") }, RunResult{Outcome: Failed, Delay: -1, Panic: true}, "panic: index out of order", nil},
-	"panic with an error":  {func() error { panic(errPlain) }, RunResult{Outcome: Failed, Delay: -1, Panic: true}, "panic: mail server said 451", errPlain},
-	"panic with nil":       {func() error { panic(nil) }, RunResult{Outcome: Failed, Delay: -1, Panic: true}, "panic: panic called with nil", nil},
-	"nil dereference":      {func() error { var p *order; p.ID = ""; return nil }, RunResult{Outcome: Failed, Delay: -1, Panic: true}, "nil pointer dereference", nil},
-	"an error that panics": {func() error { return (*aTypedNil)(nil) }, RunResult{Outcome: Failed, Delay: -1}, "nil", nil},
-	"unprintable error":    {func() error { return errors.New("a\x00\xff" + strings.Repeat("x", 1<<20)) }, RunResult{Outcome: Failed, Delay: -1}, "a\uFFFD\uFFFDxx", nil},
+	"error":                 {func() error { return errPlain }, RunResult{Outcome: Failed, Delay: -1}, "mail server said 451", errPlain},
+	"wrapped error":         {func() error { return fmt.Errorf("send: %w", errPlain) }, RunResult{Outcome: Failed, Delay: -1}, "send: mail server said 451", errPlain},
+	"retry after":           {func() error { return fmt.Errorf("later: %w", RetryAfter(time.Minute, errPlain)) }, RunResult{Outcome: Failed, Delay: time.Minute}, "later: mail server said 451", errPlain},
+	"retry after, no why":   {func() error { return RetryAfter(time.Minute, nil) }, RunResult{Outcome: Failed, Delay: time.Minute}, "retried after 1m0s", nil},
+	"retry at once":         {func() error { return RetryAfter(0, errPlain) }, RunResult{Outcome: Failed, Delay: MinDelay}, "451", errPlain},
+	"retry in the past":     {func() error { return RetryAfter(-time.Hour, errPlain) }, RunResult{Outcome: Failed, Delay: MinDelay}, "451", errPlain},
+	"retry in an age":       {func() error { return RetryAfter(1<<63-1, errPlain) }, RunResult{Outcome: Failed, Delay: MaxDelay}, "451", errPlain},
+	"snooze":                {func() error { return fmt.Errorf("not yet: %w", Snooze(time.Hour)) }, RunResult{Outcome: Snoozed, Delay: time.Hour}, "snoozed for 1h0m0s", nil},
+	"snooze for nothing":    {func() error { return Snooze(0) }, RunResult{Outcome: Snoozed, Delay: MinDelay}, "", nil},
+	"cancel":                {func() error { return fmt.Errorf("give up: %w", Cancel(errPlain)) }, RunResult{Outcome: Cancelled}, "give up: mail server said 451", errPlain},
+	"cancel, no why":        {func() error { return Cancel(nil) }, RunResult{Outcome: Cancelled}, "cancelled the delivery", nil},
+	"joined":                {func() error { return errors.Join(errPlain, Cancel(nil)) }, RunResult{Outcome: Cancelled}, "451", errPlain},
+	"the outermost counts":  {func() error { return RetryAfter(time.Second, Cancel(errPlain)) }, RunResult{Outcome: Failed, Delay: time.Second}, "451", errPlain},
+	"panic":                 {func() error { panic("index out of order") }, RunResult{Outcome: Failed, Delay: -1, Panic: true}, "panic: index out of order", nil},
+	"panic with an error":   {func() error { panic(errPlain) }, RunResult{Outcome: Failed, Delay: -1, Panic: true}, "panic: mail server said 451", errPlain},
+	"panic with nil":        {func() error { panic(nil) }, RunResult{Outcome: Failed, Delay: -1, Panic: true}, "panic: panic called with nil", nil},
+	"nil dereference":       {func() error { var p *order; p.ID = ""; return nil }, RunResult{Outcome: Failed, Delay: -1, Panic: true}, "nil pointer dereference", nil},
+	"an error that panics":  {func() error { return (*aTypedNil)(nil) }, RunResult{Outcome: Failed, Delay: -1}, "nil", nil},
+	"an unwrap that panics": {func() error { return (*aWrappingNil)(nil) }, RunResult{Outcome: Failed, Delay: -1, Panic: true}, "nil pointer dereference", nil},
+	"unprintable error":     {func() error { return errors.New("a\x00\xff" + strings.Repeat("x", 1<<20)) }, RunResult{Outcome: Failed, Delay: -1}, "a\uFFFD\uFFFDxx", nil},
 }
 
 func checkEnding(t *testing.T, name string, got RunResult) {

@@ -53,7 +53,7 @@ func (r *runner) logFailure(run Run, result RunResult) {
 		slog.String("handler", run.Handler),
 		slog.Int64("delivery", int64(run.Picked.Lease.Delivery)),
 		slog.String("event", run.Picked.Delivery.Event),
-		slog.Int("attempt", int(run.Picked.Delivery.Attempts)+1),
+		slog.Int("attempt", run.attempt()),
 		slog.Int("max_attempts", run.MaxAttempts),
 		slog.Any("err", result.Err))
 }
