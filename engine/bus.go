@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -34,9 +35,11 @@ func New[Tx any](store TxStore[Tx], cfg Config) (*Bus[Tx], error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	cfg = cfg.withDefaults()
+	cfg.Middleware = slices.Clone(cfg.Middleware)
 	return &Bus[Tx]{
 		store:    store,
-		cfg:      cfg.withDefaults(),
+		cfg:      cfg,
 		handlers: map[string]*registered{},
 		routes:   map[EventHandler]binder[Tx]{},
 	}, nil

@@ -30,7 +30,7 @@ func TestHandlerValidate(t *testing.T) {
 		"Grace is 1ns":                    func(h *Handler) { h.Grace = 1 },
 		"between 1ms and 24h0m0s":         func(h *Handler) { h.Grace = 25 * time.Hour },
 		"MaxAttempts is -1":               func(h *Handler) { h.MaxAttempts = -1 },
-		"between 1 and 1000000":           func(h *Handler) { h.MaxAttempts = 1 << 40 },
+		"between 1 and 1000000":           func(h *Handler) { h.MaxAttempts = 1_000_001 },
 		`handler "mail": Retry: invalid:`: func(h *Handler) { h.Retry = Exponential{Factor: -1} },
 	} {
 		h := ok

@@ -1,8 +1,8 @@
 package engine
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 )
 
@@ -35,7 +35,11 @@ func (b *Bus[Tx]) Start(ctx context.Context) error {
 	case <-r.subscribed:
 		return nil
 	case <-r.done:
-		return errors.Join(fmt.Errorf("start: %w before its subscriptions were stored", ErrShutdown), context.Cause(ctx), r.err)
+		err := fmt.Errorf("start: %w before its subscriptions were stored", ErrShutdown)
+		if cause := cmp.Or(r.err, context.Cause(ctx)); cause != nil {
+			err = fmt.Errorf("%w: %w", err, cause)
+		}
+		return err
 	}
 }
 

@@ -108,7 +108,7 @@ func (b *Bus[Tx]) PublishNow(ctx context.Context, msgs ...Message) error {
 		}
 	}
 	if unknown != nil && !errors.Is(err, ErrCommitUnknown) {
-		return errors.Join(err, unknown) // an earlier try may have committed
+		return fmt.Errorf("%w; an earlier try may have committed: %w", err, unknown)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -176,14 +177,18 @@ func (r *runner) receive(in Input) {
 }
 
 func (r *runner) step(in Input) {
-	r.answers = append(r.answers, in)
+	r.feed(in)
 	for len(r.answers) > 0 && !r.stopped {
 		next := r.answers[0]
-		r.answers = r.answers[1:]
-		at := Instant{Wall: time.Now().UnixNano(), Mono: time.Since(r.started)}
-		for _, e := range r.machine.Step(at, next) {
-			r.perform(e)
-		}
+		r.answers = slices.Delete(r.answers, 0, 1)
+		r.feed(next)
+	}
+}
+
+func (r *runner) feed(in Input) {
+	at := Instant{Wall: time.Now().UnixNano(), Mono: time.Since(r.started)}
+	for _, e := range r.machine.Step(at, in) {
+		r.perform(e)
 	}
 }
 
