@@ -1,0 +1,430 @@
+package simstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/relaybus-go/relaybus/engine"
+	"github.com/relaybus-go/relaybus/engine/protocol"
+	"github.com/relaybus-go/relaybus/internal/mutant"
+)
+
+// script is a Scheduler driven by hand: a test puts what other callers do into
+// hooks at the points of a call, and they run there, on the same thread.
+type script struct {
+	now   protocol.Time
+	at    func(p Point) error // before statements, commits and replies
+	block func(p Point) error // instead of a wait; nil: the wait would never end
+	seen  []Point
+	quiet bool // the hook is running: no hook within the hook
+}
+
+var errStuck = errors.New("test: waits for a lock that nobody releases")
+
+func (s *script) Now() protocol.Time { return s.now }
+
+func (s *script) Pause(ctx context.Context, p Point) error {
+	s.seen = append(s.seen, p)
+	if s.at == nil || s.quiet {
+		return ctx.Err()
+	}
+	s.quiet = true
+	defer func() { s.quiet = false }()
+	if err := s.at(p); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+func (s *script) Block(_ context.Context, p Point, deadline protocol.Time) error {
+	s.seen = append(s.seen, Point{Call: p.Call, Step: "block " + p.Step, Lane: p.Lane, Delivery: p.Delivery})
+	if s.block != nil {
+		hook := s.block
+		s.block = nil
+		return hook(p)
+	}
+	if deadline == 0 {
+		return errStuck
+	}
+	s.now = deadline
+	return context.DeadlineExceeded
+}
+
+func (s *script) Wake()  {}
+func (s *script) Enter() {}
+func (s *script) Leave() {}
+
+// once runs do the first time that the step of a call is reached.
+func (s *script) once(call, step string, do func()) {
+	s.at = func(p Point) error {
+		if p.Call == call && p.Step == step && do != nil {
+			f := do
+			do = nil
+			f()
+		}
+		return nil
+	}
+}
+
+// fail makes the step of a call fail with err each time it is reached.
+func (s *script) fail(call, step string, id protocol.DeliveryID, err error) {
+	s.at = func(p Point) error {
+		if p.Call == call && p.Step == step && p.Delivery == id {
+			return err
+		}
+		return nil
+	}
+}
+
+const (
+	second = protocol.Time(time.Second)
+	ttl    = 10 * time.Second
+)
+
+// bench is a store with the pure model stepped beside it.
+type bench struct {
+	testing.TB
+	*Store
+	script *script
+	mode   protocol.Semantics
+
+	model   *protocol.State
+	history *protocol.Ledger
+	states  []*protocol.State // model after each commit, by position
+	ledgers []*protocol.Ledger
+	actions []string
+	refused []string // what the model did not allow
+}
+
+func newBench(t testing.TB, mode protocol.Semantics, with ...func(*Options)) *bench {
+	b := &bench{TB: t, script: &script{now: 1000 * second}, mode: mode}
+	o := Options{Semantics: mode, Lanes: 4, Scheduler: b.script, Observer: b.observe, LockTimeout: time.Second}
+	for _, f := range with {
+		f(&o)
+	}
+	b.model, b.history = protocol.NewState(mode, o.Lanes), protocol.NewLedger()
+	b.states = []*protocol.State{b.model.Clone()}
+	b.ledgers = []*protocol.Ledger{b.history.Clone()}
+	b.Store = NewWith(o)
+	return b
+}
+
+// observe steps the model with what the store committed.
+func (b *bench) observe(c Committed) {
+	if c.Position > 0 && c.Position != int64(len(b.states)) {
+		b.Fatalf("commit %d after %d", c.Position, len(b.states)-1)
+	}
+	for _, a := range c.Actions {
+		b.actions = append(b.actions, describe(a, c.Position))
+		b.judgeThere(a)
+		refusal, violation := protocol.Step(b.model, b.history, a)
+		if refusal != nil {
+			b.refuse(refusal.String())
+		}
+		if violation != nil {
+			b.refuse(violation.String())
+		}
+	}
+	if c.Position > 0 {
+		b.states = append(b.states, b.model.Clone())
+		b.ledgers = append(b.ledgers, b.history.Clone())
+		b.compare()
+	}
+}
+
+func (b *bench) refuse(why string) {
+	if !mutant.Enabled {
+		b.Errorf("the model disagrees: %s\n%v", why, b.actions)
+	}
+	b.refused = append(b.refused, why)
+}
+
+// judgeThere judges picks and verdicts that were read at an earlier position.
+func (b *bench) judgeThere(a protocol.Action) {
+	seen := int64(0)
+	switch a := a.(type) {
+	case protocol.Claim:
+		if seen = a.Seen; seen != 0 {
+			if o := b.states[seen].Clone().PicksAllowed(a); !o.OK() {
+				b.refuse(fmt.Sprintf("picks at %d: %v", seen, o))
+			}
+		}
+		return
+	case protocol.CompleteMany:
+		seen = a.Seen
+	case protocol.Complete:
+		seen = a.Seen
+	case protocol.Reschedule:
+		seen = a.Seen
+	case protocol.Snooze:
+		seen = a.Seen
+	case protocol.Bury:
+		seen = a.Seen
+	case protocol.Release:
+		seen = a.Seen
+	}
+	if seen == 0 {
+		return
+	}
+	for _, o := range b.states[seen].Clone().Judge(a) {
+		if o.OK() {
+			b.refuse(fmt.Sprintf("%v at %d: the model says Applied", a, seen))
+		}
+	}
+}
+
+// compare compares the rows of store and model.
+func (b *bench) compare() {
+	if mutant.Enabled {
+		return
+	}
+	got := b.contents()
+	want := Contents{Position: got.Position, Groups: got.Groups, Rows: got.Rows, Completions: got.Completions}
+	for e := range b.model.Events() {
+		want.Events = append(want.Events, e)
+	}
+	for d := range b.model.Deliveries() {
+		want.Deliveries = append(want.Deliveries, d)
+	}
+	for l := range b.model.AllLanes() {
+		l.InFlight, l.Lost, l.Stuck = slices.Clone(l.InFlight), slices.Clone(l.Lost), slices.Clone(l.Stuck)
+		want.Lanes = append(want.Lanes, l)
+	}
+	for s := range b.model.Subscriptions() {
+		want.Subscriptions = append(want.Subscriptions, s)
+	}
+	if !reflect.DeepEqual(normal(got), normal(want)) {
+		b.Errorf("store and model differ after %v\nstore %+v\nmodel %+v", b.actions[max(0, len(b.actions)-3):], normal(got), normal(want))
+	}
+}
+
+// contents is Snapshot without Enter, for use within an observer.
+func (b *bench) contents() Contents { return b.Snapshot() }
+
+// normal makes empty lists nil.
+func normal(c Contents) Contents {
+	for i := range c.Lanes {
+		l := &c.Lanes[i]
+		if len(l.InFlight) == 0 {
+			l.InFlight = nil
+		}
+		if len(l.Lost) == 0 {
+			l.Lost = nil
+		}
+		if len(l.Stuck) == 0 {
+			l.Stuck = nil
+		}
+	}
+	for i := range c.Events {
+		if len(c.Events[i].Payload) == 0 {
+			c.Events[i].Payload = nil
+		}
+		if len(c.Events[i].Handlers) == 0 {
+			c.Events[i].Handlers = nil
+		}
+	}
+	return c
+}
+
+func describe(a protocol.Action, pos int64) string { return fmt.Sprintf("\n%d %s%+v", pos, a.Name(), a) }
+
+// crash loses the commits after keep, in the store and in the model.
+func (b *bench) crash(keep int64) {
+	b.Helper()
+	b.Crash(keep)
+	b.states, b.ledgers = b.states[:keep+1], b.ledgers[:keep+1]
+	b.model, b.history = b.states[keep].Clone(), b.ledgers[keep].Clone()
+	b.compare()
+}
+
+// must fails the test on an error.
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+var ctx = context.Background()
+
+// subscribe subscribes handlers of the event type "e".
+func (b *bench) subscribe(handlers ...string) {
+	b.Helper()
+	in := engine.SubscribeInput{Group: "default"}
+	for _, h := range handlers {
+		in.Handlers = append(in.Handlers, engine.EventHandler{Event: "e", Handler: h})
+	}
+	must(b.Subscribe(ctx, in))(b)
+}
+
+// publish publishes events of type "e" in one transaction: "id" or "id/key".
+func (b *bench) publish(ids ...string) []engine.PublishResult {
+	b.Helper()
+	tx := must(b.Begin(ctx))(b)
+	results := must(b.Publish(ctx, tx, events(ids...)))(b)
+	if err := tx.Commit(ctx); err != nil {
+		b.Fatal(err)
+	}
+	return results
+}
+
+func (b *bench) Publish(ctx context.Context, tx *Tx, events []protocol.Event) ([]engine.PublishResult, error) {
+	return b.Store.Publish(ctx, tx, events)
+}
+
+func events(ids ...string) []protocol.Event {
+	var list []protocol.Event
+	for _, id := range ids {
+		e := protocol.Event{ID: id, Type: "e"}
+		for i := range id {
+			if id[i] == '/' {
+				e.ID, e.Key = id[:i], id[i+1:]
+			}
+		}
+		e.Payload = []byte(e.ID)
+		list = append(list, e)
+	}
+	return list
+}
+
+// worker calls the store as one bus instance would.
+type worker struct {
+	*bench
+	holder   protocol.Holder
+	number   int64
+	held     []protocol.LaneEpoch
+	running  []protocol.Running
+	picks    []engine.Picked
+	handlers []string
+}
+
+func (b *bench) worker(name string, handlers ...string) *worker {
+	w := &worker{bench: b, handlers: handlers}
+	copy(w.holder[:], name)
+	return w
+}
+
+func (w *worker) input() engine.ClaimInput {
+	w.number += 2
+	in := engine.ClaimInput{
+		Holder: w.holder, Owner: string(w.holder[:1]), Number: w.number, TTL: ttl,
+		Held: w.held, Running: w.running, Room: 10, Limit: 10, MaxLanes: 8,
+	}
+	for _, h := range w.handlers {
+		in.Handlers = append(in.Handlers, engine.HandlerRoom{Name: h, Room: 10})
+	}
+	return in
+}
+
+// claim claims and adopts what the reply says.
+func (w *worker) claim(change ...func(*engine.ClaimInput)) engine.ClaimReply {
+	w.Helper()
+	in := w.input()
+	for _, f := range change {
+		f(&in)
+	}
+	reply := must(w.Claim(ctx, in))(w)
+	w.adopt(reply)
+	return reply
+}
+
+func (w *worker) adopt(reply engine.ClaimReply) {
+	for _, id := range reply.Gone {
+		w.held = slices.DeleteFunc(w.held, func(l protocol.LaneEpoch) bool { return l.Lane == id })
+	}
+	for _, l := range reply.Lanes {
+		w.held = slices.DeleteFunc(w.held, func(h protocol.LaneEpoch) bool { return h.Lane == l.Lane })
+		w.held = append(w.held, l.LaneEpoch)
+	}
+	for _, p := range reply.Picks {
+		w.picks = append(w.picks, p)
+		w.running = append(w.running, protocol.Running{
+			InFlight: p.Lease.Entry(), Lane: p.Lease.Lane, Handler: p.Delivery.Handler, Key: p.Delivery.Key,
+		})
+	}
+	slices.SortFunc(w.running, func(a, b protocol.Running) int { return int(a.Delivery - b.Delivery) })
+}
+
+// forget drops deliveries from what the worker says it runs.
+func (w *worker) forget(ids ...protocol.DeliveryID) {
+	w.running = slices.DeleteFunc(slices.Clone(w.running), func(r protocol.Running) bool { return slices.Contains(ids, r.Delivery) })
+}
+
+// lease returns the newest lease of a delivery.
+func (w *worker) lease(id protocol.DeliveryID) engine.Lease {
+	w.Helper()
+	for i := len(w.picks) - 1; i >= 0; i-- {
+		if w.picks[i].Delivery.ID == id {
+			return w.picks[i].Lease
+		}
+	}
+	w.Fatalf("no lease of #%d", id)
+	return engine.Lease{}
+}
+
+// complete completes plain runs and returns the verdicts.
+func (w *worker) complete(ids ...protocol.DeliveryID) []engine.Ended {
+	w.Helper()
+	var in engine.CompleteManyInput
+	for _, id := range ids {
+		in.Leases = append(in.Leases, w.lease(id))
+	}
+	return must(w.CompleteMany(ctx, in))(w).Ended
+}
+
+// completeTx completes a run in a transaction with an effect.
+func (w *worker) completeTx(id protocol.DeliveryID) (engine.Verdict, error) {
+	w.Helper()
+	tx := must(w.Begin(ctx))(w)
+	if err := tx.Put(ctx, "effects", fmt.Sprint(id), []byte("done")); err != nil {
+		return 0, err
+	}
+	v, err := w.Complete(ctx, tx, engine.CompleteInput{Lease: w.lease(id), TTL: ttl})
+	if err != nil || v == engine.LeaseLost {
+		tx.Rollback()
+		return v, err
+	}
+	return v, tx.Commit(ctx)
+}
+
+func (w *worker) reschedule(id protocol.DeliveryID, rest ...protocol.DeliveryID) engine.Verdict {
+	w.Helper()
+	in := engine.RescheduleInput{Lease: w.lease(id), Delay: time.Second, Error: "failed"}
+	for _, r := range rest {
+		in.Rest = append(in.Rest, w.lease(r))
+	}
+	return must(w.Reschedule(ctx, in))(w).Verdict
+}
+
+func (w *worker) bury(id protocol.DeliveryID) engine.Verdict {
+	w.Helper()
+	return must(w.Bury(ctx, engine.BuryInput{Lease: w.lease(id), Error: "no more", Charge: true}))(w).Verdict
+}
+
+// pass lets time pass.
+func (b *bench) pass(d time.Duration) { b.script.now = b.script.now.Add(d) }
+
+// ids lists the deliveries of a reply.
+func ids(reply engine.ClaimReply) []protocol.DeliveryID {
+	var list []protocol.DeliveryID
+	for _, p := range reply.Picks {
+		list = append(list, p.Delivery.ID)
+	}
+	return list
+}
+
+// both runs a test in both semantics.
+func both(t *testing.T, test func(t *testing.T, mode protocol.Semantics)) {
+	t.Helper()
+	for _, mode := range []protocol.Semantics{protocol.Locking, protocol.Snapshot} {
+		t.Run(mode.String(), func(t *testing.T) { test(t, mode) })
+	}
+}

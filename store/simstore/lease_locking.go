@@ -1,0 +1,376 @@
+package simstore
+
+import (
+	"slices"
+
+	"github.com/relaybus-go/relaybus/engine"
+	"github.com/relaybus-go/relaybus/engine/protocol"
+	"github.com/relaybus-go/relaybus/internal/mutant"
+)
+
+// locking is Claim of a locking store: one transaction.
+func (k *claiming) locking() error {
+	return k.transact(k.s.options.AsyncClaims, lockTimeoutOf(k.in.TTL), func(t *Tx) error {
+		if len(k.in.Held) > 0 || len(k.in.LetExpire) > 0 || k.in.AllMine {
+			if err := k.claimHeld(t); err != nil {
+				return err
+			}
+		}
+		return k.takeOverSome(t)
+	})
+}
+
+// claimHeld claims from the lanes that the call names, in one statement: it
+// locks the lane rows, takes what they list from the locked rows, and picks at
+// its snapshot. Nobody but the holder changes what can be picked of a held
+// lane, so the snapshot need not be younger than the lock; a lane that changed
+// hands in between grants nothing this time.
+//
+// Lease.tla, action Claim. Locks: the lanes FOR NO KEY UPDATE, ascending.
+func (k *claiming) claimHeld(t *Tx) error {
+	st, err := t.statement(k.ctx, "claim held lanes")
+	if err != nil {
+		return err
+	}
+	ids := k.named(&st)
+	if len(ids) == 0 {
+		return nil
+	}
+	if err := st.pause("lock held lanes"); err != nil {
+		return err
+	}
+	var lanes []*work
+	for _, id := range ids {
+		if r := k.db.lanes.rows[id]; r != nil && !r.free(t, forNoKeyUpdate) {
+			claimWaits.Hit()
+		}
+		l, err := lockTarget(&st, k.db.lanes, id, forNoKeyUpdate, wait, k.mine)
+		if err != nil {
+			return err
+		}
+		if l == nil {
+			k.refused(&st, id)
+			continue
+		}
+		w := k.prepare(l)
+		w.read = st.snap
+		w.picksFrom = w.picksFrom && read(&st, k.db.lanes, id).Epoch == l.Epoch
+		lanes = append(lanes, w)
+	}
+	clock := st.clock()
+	if k.late(clock) {
+		return ErrTooLate
+	}
+	k.picker.pick(&st, lanes)
+	for _, w := range lanes {
+		if err := k.retryStuck(&st, w); err != nil {
+			return err
+		}
+		l := k.claimed(w, w.lane, t.now, clock)
+		update(t, k.db.lanes, w.id, l)
+		k.noteClaim(t, w, l, t.now, clock)
+	}
+	return nil
+}
+
+// refused notes a named lane that is not the holder's, or that a newer claim
+// has reached.
+func (k *claiming) refused(st *stmt, id protocol.LaneID) {
+	if l := k.db.lanes.rows[id].committed(); l != nil && l.Holder == k.in.Holder {
+		lateClaims.Hit()
+	}
+	k.reply.Gone = append(k.reply.Gone, id)
+}
+
+// retryStuck tries the writes again that the store refused. The list does not
+// say what they were, so a row that takes a write now is charged an attempt
+// and a takeover.
+func (k *claiming) retryStuck(st *stmt, w *work) error {
+	if !k.in.RetryStuck {
+		return nil
+	}
+	t := st.tx
+	for _, id := range w.stuck {
+		d, err := lockTarget(st, k.db.deliveries, id, forNoKeyUpdate, wait, nil)
+		if err != nil {
+			return err
+		}
+		if d != nil && d.Status == protocol.Pending {
+			next := *d
+			next.Attempts++
+			next.Takeovers++
+			t.bump(&next)
+			err := behindSavepoint(t, func() error {
+				if err := st.pauseAt("retry stuck", w.id, id); err != nil {
+					return err
+				}
+				update(t, k.db.deliveries, id, &next)
+				return nil
+			})
+			if engine.IsDefinite(err) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+		}
+		w.unstuck = append(w.unstuck, id)
+	}
+	return nil
+}
+
+// takeOverSome takes free and expired lanes over, a few at a time, until there
+// is enough to do.
+func (k *claiming) takeOverSome(t *Tx) error {
+	for few := 4; ; few *= 2 {
+		want := min(few, k.in.MaxLanes-k.taken)
+		if want <= 0 || k.picker.full() {
+			return nil
+		}
+		lanes, err := k.lockLanes(t, want)
+		if err != nil || len(lanes) == 0 {
+			return err
+		}
+		if err := k.chargeAndPick(t, lanes); err != nil {
+			return err
+		}
+		if len(lanes) < want {
+			return nil
+		}
+	}
+}
+
+// found is a lane that a takeover has locked.
+type found struct {
+	before *protocol.Lane
+	after  *protocol.Lane
+	clock  protocol.Time
+}
+
+// lockLanes locks free or expired lanes and makes them the holder's. It takes
+// UPDATE strength before it writes: FOR KEY SHARE does not look again at a row
+// that a plain update changed, so a completion on its way would be let in
+// under the old epoch.
+//
+// Lease.tla, action TakeOver. Locks: the lanes FOR UPDATE SKIP LOCKED.
+func (k *claiming) lockLanes(t *Tx, want int) ([]found, error) {
+	st, err := t.statement(k.ctx, "find lanes")
+	if err != nil {
+		return nil, err
+	}
+	var ids []protocol.LaneID
+	k.eachLane(k.start, func(id protocol.LaneID) bool {
+		if k.candidate(&st, id) {
+			ids = append(ids, id)
+		}
+		return len(ids) < 2*want
+	})
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	if err := st.pause("lock free lanes"); err != nil {
+		return nil, err
+	}
+	strength := forUpdate
+	if mutant.On("takeover-by-plain-update") {
+		strength = forNoKeyUpdate
+	}
+	var lanes []found
+	for _, id := range ids {
+		if len(lanes) == want {
+			break
+		}
+		if r := k.db.lanes.rows[id]; r != nil && !r.free(t, strength) {
+			takeoverSkips.Hit()
+		}
+		l, err := lockTarget(&st, k.db.lanes, id, strength, skipLocked, func(l *protocol.Lane) bool {
+			return k.takeable(l, t.now)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if l == nil {
+			continue
+		}
+		clock := st.clock()
+		if k.late(clock) {
+			return nil, ErrTooLate
+		}
+		next := k.overtaken(l, clock)
+		update(t, k.db.lanes, id, next)
+		lanes = append(lanes, found{l, next, clock})
+	}
+	k.taken += len(lanes)
+	slices.SortFunc(lanes, func(a, b found) int { return int(a.after.ID - b.after.ID) })
+	return lanes, nil
+}
+
+// chargeAndPick charges what the lanes had in flight and picks from them, in a
+// statement after the one that locked them: a snapshot from before the lock
+// would show deliveries that were completed in between, and they would run
+// again. A lane that gives nothing goes back.
+func (k *claiming) chargeAndPick(t *Tx, lanes []found) error {
+	st, err := k.afterLock(t)
+	if err != nil {
+		return err
+	}
+	if err := k.lockInFlight(&st, lanes); err != nil {
+		return err
+	}
+	var all []*work
+	for i := range lanes {
+		f := &lanes[i]
+		c, err := lockListed(&st, f.after.ID, f.before.InFlight)
+		if err != nil {
+			return err
+		}
+		if err := c.chargeTakenOver(&st); err != nil {
+			return err
+		}
+		for _, id := range c.refused {
+			next := *f.after
+			next.Stuck = with(next.Stuck, id)
+			f.after = &next
+		}
+		if !f.before.Holder.IsZero() {
+			takeovers.Hit()
+		}
+		k.noteTakeOver(t, f.after.ID, t.now, f.clock, c)
+		w := k.prepare(f.after)
+		w.takenOver, w.read = true, st.snap
+		w.renew, w.picksFrom = true, true
+		all = append(all, w)
+	}
+	k.picker.pick(&st, all)
+	for _, w := range all {
+		if len(w.granted) == 0 {
+			update(t, k.db.lanes, w.id, relinquished(w.lane, k.in.Holder, k.in.Number))
+			k.noteGivenBack(t, w.lane)
+			continue
+		}
+		clock := st.clock()
+		l := k.claimed(w, w.lane, t.now, clock)
+		update(t, k.db.lanes, w.id, l)
+		k.noteClaim(t, w, l, t.now, clock)
+	}
+	return nil
+}
+
+// lockInFlight locks what all the lanes had in flight, in the order of ids.
+func (k *claiming) lockInFlight(st *stmt, lanes []found) error {
+	var list []protocol.InFlight
+	for i := range lanes {
+		list = append(list, lanes[i].before.InFlight...)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	slices.SortFunc(list, byDelivery)
+	for _, f := range list {
+		if _, err := lockTarget(st, k.db.deliveries, f.Delivery, forNoKeyUpdate, wait, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// afterLock begins the statement that charges and picks.
+func (k *claiming) afterLock(t *Tx) (stmt, error) {
+	if mutant.On("picks-before-lane-lock") {
+		return stmt{ctx: k.ctx, tx: t, step: "charge and pick", snap: t.snap}, nil
+	}
+	return t.statement(k.ctx, "charge and pick")
+}
+
+// chargeTakenOver is charge with the planted bugs of takeovers.
+func (c *charging) chargeTakenOver(st *stmt) error {
+	if mutant.On("takeover-forgets-charge") {
+		return nil
+	}
+	if err := c.charge(st); err != nil || !mutant.On("takeover-charges-twice") {
+		return err
+	}
+	for i, d := range c.rows {
+		c.rows[i] = read(st, st.tx.db.deliveries, d.ID)
+	}
+	return c.charge(st)
+}
+
+// extendLocking is ExtendLease of a locking store: one transaction.
+//
+// Lease.tla, action ExtendLease. Locks: the lanes FOR NO KEY UPDATE, ascending.
+func (c *call) extendLocking(in *engine.ExtendLeaseInput, verdicts []engine.Verdict) error {
+	return c.transact(c.s.options.AsyncClaims, lockTimeoutOf(in.TTL), func(t *Tx) error {
+		st, err := t.statement(c.ctx, "extend")
+		if err != nil {
+			return err
+		}
+		for _, i := range ascending(in.Lanes) {
+			id := in.Lanes[i]
+			l, err := lockTarget(&st, c.db.lanes, id.Lane, forNoKeyUpdate, wait, nil)
+			if err != nil {
+				return err
+			}
+			clock := st.clock()
+			if tooLate(clock, in.NotAfter) {
+				return ErrTooLate
+			}
+			if l != nil && extendable(l, id, in.Holder) {
+				update(t, c.db.lanes, id.Lane, extended(l, in.TTL, t.now, clock))
+				verdicts[i] = protocol.Applied
+			}
+			t.note(extendAction(in, i, verdicts[i], t.now, clock), current)
+		}
+		return nil
+	})
+}
+
+// locking is Relinquish of a locking store: one transaction.
+//
+// Lease.tla, action Relinquish. Locks: the lanes FOR NO KEY UPDATE, ascending.
+func (g *givingBack) locking() error {
+	return g.transact(false, g.s.options.LockTimeout, func(t *Tx) error {
+		st, err := t.statement(g.ctx, "relinquish")
+		if err != nil {
+			return err
+		}
+		for _, id := range g.lanes(&st) {
+			l, err := lockTarget(&st, g.db.lanes, id.Lane, forNoKeyUpdate, wait, nil)
+			if err != nil {
+				return err
+			}
+			if tooLate(st.clock(), g.in.NotAfter) {
+				return ErrTooLate
+			}
+			ok := l != nil && g.mayGoBack(l, id)
+			if ok {
+				update(t, g.db.lanes, id.Lane, relinquished(l, g.in.Holder, g.in.Number))
+			}
+			g.note(t, id, ok)
+		}
+		return nil
+	})
+}
+
+// releaseLocking is Release of a locking store: one transaction.
+//
+// Lease.tla, action Release. Locks: the lanes FOR NO KEY UPDATE, ascending.
+func (c *call) releaseLocking(leases []engine.Lease, verdicts []engine.Verdict) error {
+	return c.transact(false, c.s.options.LockTimeout, func(t *Tx) error {
+		st, err := t.statement(c.ctx, "release")
+		if err != nil {
+			return err
+		}
+		for _, id := range lanesOf(leases) {
+			l, err := lockTarget(&st, c.db.lanes, id, forNoKeyUpdate, wait, nil)
+			if err != nil {
+				return err
+			}
+			if next := released(l, id, leases, verdicts); next != nil {
+				update(t, c.db.lanes, id, next)
+			}
+		}
+		t.note(protocol.Release{Leases: leases, Verdicts: slices.Clone(verdicts)}, current)
+		return nil
+	})
+}

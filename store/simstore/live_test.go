@@ -1,0 +1,159 @@
+package simstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/relaybus-go/relaybus/engine"
+	"github.com/relaybus-go/relaybus/engine/protocol"
+)
+
+// TestLiveWorkers drains a backlog with goroutines: each event must be counted
+// once per handler, in the same transaction as its completion.
+func TestLiveWorkers(t *testing.T) {
+	both(t, func(t *testing.T, mode protocol.Semantics) {
+		const publishers, events, workers = 4, 25, 3
+		s := NewWith(Options{Semantics: mode, Lanes: 8})
+		if _, err := s.Subscribe(ctx, engine.SubscribeInput{Group: "g", Handlers: []engine.EventHandler{{Event: "e", Handler: "h"}}}); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for p := range publishers {
+			wg.Go(func() {
+				for i := range events {
+					retry(t, func() error {
+						return s.InTx(ctx, func(ctx context.Context, tx *Tx) error {
+							e := protocol.Event{ID: fmt.Sprint(p, "-", i), Type: "e", Key: fmt.Sprint("key", i%3)}
+							_, err := s.Publish(ctx, tx, []protocol.Event{e})
+							return err
+						})
+					})
+				}
+			})
+		}
+		for n := range workers {
+			wg.Go(func() { drain(t, s, byte(n+1), publishers*events) })
+		}
+		wg.Wait()
+		if c := s.Snapshot(); len(c.Deliveries) != 0 || len(c.Rows) != 1 || binary.LittleEndian.Uint32(c.Rows[0].Value) != publishers*events {
+			t.Fatalf("%d deliveries left, rows %v", len(c.Deliveries), c.Rows)
+		}
+	})
+}
+
+// retry tries again as long as nothing was applied.
+func retry(t *testing.T, try func() error) {
+	for range 10_000 {
+		err := try()
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, engine.ErrRetryable) {
+			t.Error(err)
+			return
+		}
+		time.Sleep(time.Microsecond)
+	}
+	t.Error("never succeeded")
+}
+
+// drain is a worker that counts what it runs, until all is done.
+func drain(t *testing.T, s *Store, name byte, total uint32) {
+	var held []protocol.LaneEpoch
+	var n int64
+	holder := protocol.Holder{name}
+	for !counted(s, total) && !t.Failed() {
+		n += 2
+		reply, err := s.Claim(ctx, engine.ClaimInput{
+			Holder: holder, Number: n, TTL: time.Minute, Held: held, AllMine: true, Room: 5, Limit: 5, MaxLanes: 2,
+			Handlers: []engine.HandlerRoom{{Name: "h", Room: 5}},
+		})
+		if err != nil {
+			if !errors.Is(err, engine.ErrRetryable) {
+				t.Error(err)
+			}
+			continue
+		}
+		held = held[:0]
+		for _, l := range reply.Lanes {
+			held = append(held, l.LaneEpoch)
+		}
+		for _, p := range reply.Picks {
+			retry(t, func() error { return count(s, p.Lease) })
+		}
+		n++
+		if _, err := s.Relinquish(ctx, engine.RelinquishInput{Holder: holder, Number: n}); err != nil && !errors.Is(err, engine.ErrRetryable) {
+			t.Error(err)
+		}
+	}
+}
+
+func counted(s *Store, total uint32) bool {
+	c := s.Snapshot()
+	return len(c.Deliveries) == 0 && len(c.Rows) == 1 && binary.LittleEndian.Uint32(c.Rows[0].Value) == total
+}
+
+func count(s *Store, lease engine.Lease) error {
+	return s.InTx(ctx, func(ctx context.Context, tx *Tx) error {
+		value, _, err := tx.GetForUpdate(ctx, "t", "n")
+		if err != nil {
+			return err
+		}
+		if value == nil {
+			value = make([]byte, 4)
+		}
+		binary.LittleEndian.PutUint32(value, binary.LittleEndian.Uint32(value)+1)
+		if err := tx.Put(ctx, "t", "n", value); err != nil {
+			return err
+		}
+		v, err := s.Complete(ctx, tx, engine.CompleteInput{Lease: lease, TTL: time.Minute})
+		if err == nil && v == engine.LeaseLost {
+			err = fmt.Errorf("lease %v lost", lease)
+		}
+		return err
+	})
+}
+
+// TestLiveLockWait: a waiting call goes on when the lock is released, gives up
+// when its context ends, and gives up at its lock timeout.
+func TestLiveLockWait(t *testing.T) {
+	s := New()
+	holder, err := s.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(ctx context.Context, tx *Tx) error { return tx.Put(ctx, "t", "k", []byte("x")) }
+	if err := put(ctx, holder); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	if err := s.InTx(short, put); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("a cancelled wait returned %v", err)
+	}
+	done := make(chan error)
+	go func() { done <- s.InTx(ctx, put) }()
+	time.Sleep(5 * time.Millisecond)
+	if err := holder.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatalf("the waiting transaction failed: %v", err)
+	}
+	other, _ := s.Begin(ctx)
+	other.allowIdle(10 * time.Millisecond)
+	if err := put(ctx, other); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.InTx(ctx, put); err != nil {
+		t.Fatalf("an idle transaction kept its lock: %v", err)
+	}
+	if err := put(ctx, other); !errors.Is(err, ErrIdleTimeout) {
+		t.Fatalf("the idle transaction goes on: %v", err)
+	}
+}
