@@ -1,0 +1,247 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/relaybus-go/relaybus/sim"
+)
+
+// exitOf maps a verdict to the exit code.
+func exitOf(v sim.Verdict) int {
+	switch v {
+	case sim.Unsafe:
+		return exitUnsafe
+	case sim.Stalled:
+		return exitStalled
+	case sim.Refused:
+		return exitRefused
+	case sim.Diverged:
+		return exitDiverging
+	default:
+		return exitClean
+	}
+}
+
+func (s *settings) runSeeds() int {
+	if s.many {
+		return s.runMany()
+	}
+	return s.runOne()
+}
+
+// runOne runs one seed.
+func (s *settings) runOne() int {
+	o := s.options
+	if s.verbose {
+		fmt.Fprintln(s.stdout, sim.Legend)
+	}
+	trace, closeTrace, err := s.openTrace(s.trace)
+	if err != nil {
+		return fail(s.stderr, "-trace: %v", err)
+	}
+	var log *sim.Log
+	if s.verbose {
+		log = &sim.Log{Out: s.stdout}
+	}
+	o.Watch(log, trace)
+	rep := sim.One(o)
+	if err := closeTrace(); err != nil {
+		return fail(s.stderr, "-trace: %v", err)
+	}
+	s.print(&rep)
+	if rep.Violation != nil {
+		s.explain(&rep)
+	}
+	return exitOf(rep.Verdict)
+}
+
+// openTrace opens the file of a trace; without a path there is none.
+func (s *settings) openTrace(path string) (*sim.Trace, func() error, error) {
+	if path == "" {
+		return nil, func() error { return nil }, nil
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &sim.Trace{Out: file}
+	return t, func() error {
+		if err := file.Close(); t.Err == nil {
+			t.Err = err
+		}
+		return t.Err
+	}, nil
+}
+
+// runMany runs many seeds and stops at the first that fails.
+func (s *settings) runMany() int {
+	if s.trace != "" {
+		return s.runTraced()
+	}
+	code := exitClean
+	var total summary
+	began := time.Now()
+	sim.Many(s.options, sim.Batch{First: s.seed, Seeds: s.seeds, For: s.duration, Recheck: 20}, func(rep sim.Report) bool {
+		total.add(&rep)
+		if s.json || rep.Verdict != sim.Clean {
+			s.print(&rep)
+		}
+		if rep.Verdict == sim.Clean {
+			return true
+		}
+		s.explain(&rep)
+		code = exitOf(rep.Verdict)
+		return false
+	})
+	if code == exitClean && !s.json {
+		total.print(s.stdout, time.Since(began))
+	}
+	return code
+}
+
+// runTraced runs many seeds one after another, each with a trace of its own.
+func (s *settings) runTraced() int {
+	if s.seeds == 0 {
+		return fail(s.stderr, "-trace of many seeds needs -seeds")
+	}
+	if err := os.MkdirAll(s.trace, 0o777); err != nil {
+		return fail(s.stderr, "-trace: %v", err)
+	}
+	for i := range s.seeds {
+		o := s.options
+		o.Seed += uint64(i)
+		trace, closeTrace, err := s.openTrace(filepath.Join(s.trace, fmt.Sprintf("%d.ndjson", o.Seed)))
+		if err != nil {
+			return fail(s.stderr, "-trace: %v", err)
+		}
+		o.Watch(nil, trace)
+		rep := sim.One(o)
+		if err := closeTrace(); err != nil {
+			return fail(s.stderr, "-trace: %v", err)
+		}
+		s.print(&rep)
+		if rep.Violation != nil {
+			s.explain(&rep)
+			return exitOf(rep.Verdict)
+		}
+	}
+	return exitClean
+}
+
+// print prints the one line of a seed.
+func (s *settings) print(rep *sim.Report) {
+	if s.json {
+		printJSON(s.stdout, rep)
+		return
+	}
+	fmt.Fprintln(s.stdout, line(rep))
+}
+
+// line is the report of a seed in one line.
+func line(rep *sim.Report) string {
+	var struck []string
+	for _, f := range rep.Faults {
+		if f.Fired > 0 {
+			struck = append(struck, fmt.Sprintf("%s:%d", f.Kind, f.Fired))
+		}
+	}
+	if struck == nil {
+		struck = []string{"none"}
+	}
+	return fmt.Sprintf("seed %-6d hash %016x store %-5s virtual %9.3fs wall %6.1fms steps %5d deliveries %d (%d completed, %d dead) faults %s verdict %s",
+		rep.Seed, rep.Hash, rep.Store(), rep.Virtual.Seconds(), float64(rep.Wall.Microseconds())/1000, rep.Steps,
+		rep.Deliveries, rep.Completed, rep.Dead, strings.Join(struck, " "), rep.Verdict)
+}
+
+func printJSON(w io.Writer, rep *sim.Report) {
+	out := struct {
+		Seed       uint64           `json:"seed"`
+		Hash       string           `json:"hash"`
+		Store      string           `json:"store"`
+		Knobs      string           `json:"knobs"`
+		VirtualMS  int64            `json:"virtual_ms"`
+		WallMicros int64            `json:"wall_us"`
+		Steps      int              `json:"steps"`
+		Faults     []sim.FaultCount `json:"faults"`
+		Published  int              `json:"published"`
+		Deliveries int              `json:"deliveries"`
+		Completed  int              `json:"completed"`
+		Dead       int              `json:"dead"`
+		Verdict    string           `json:"verdict"`
+		Checker    string           `json:"checker,omitempty"`
+		Invariant  string           `json:"invariant,omitempty"`
+		Detail     string           `json:"detail,omitempty"`
+		FailedStep int              `json:"failed_step,omitempty"`
+	}{
+		rep.Seed, fmt.Sprintf("%016x", rep.Hash), rep.Store(), rep.Knobs.String(), rep.Virtual.Milliseconds(),
+		rep.Wall.Microseconds(), rep.Steps, rep.Faults, rep.Published, rep.Deliveries, rep.Completed, rep.Dead,
+		rep.Verdict.String(), "", "", "", 0,
+	}
+	if v := rep.Violation; v != nil {
+		out.Checker, out.Invariant, out.Detail, out.FailedStep = v.Checker, v.Invariant, v.Detail, v.Step
+	}
+	text, err := json.Marshal(out)
+	if err != nil {
+		panic(err) // every field is a number or a string
+	}
+	fmt.Fprintf(w, "%s\n", text)
+}
+
+// explain says what is wrong with a failed seed, and how to see it again. The
+// last line is the command.
+func (s *settings) explain(rep *sim.Report) {
+	out := s.stdout
+	if s.json {
+		out = s.stderr // one JSON object a line is all that stdout holds
+	}
+	fmt.Fprintf(out, "  %s\n  at step %d, %d choices\n", rep.Violation, rep.Violation.Step, len(rep.Choices))
+	if s.shrink && rep.Verdict != sim.Diverged {
+		s.reduce(out, rep)
+	}
+	fmt.Fprintln(out, s.command(rep.Seed))
+}
+
+// reduce prints the schedule of the reduced failure.
+func (s *settings) reduce(out io.Writer, rep *sim.Report) {
+	o := s.options
+	o.Seed = rep.Seed
+	small, ok := sim.Shrink(o, *rep)
+	if !ok {
+		fmt.Fprintln(out, "  the failure does not repeat as a schedule")
+		return
+	}
+	small.Schedule.Mutant = planted()
+	fmt.Fprintf(out, "  reduced to %d choices in %d runs: %s\n\n%s\n", len(small.Schedule.Choices), small.Runs, small.Report.Violation, small.Schedule.String())
+}
+
+// command reproduces one seed.
+func (s *settings) command(seed uint64) string {
+	words := []string{"go", "run"}
+	if name := planted(); name != "" {
+		words = append([]string{"RELAYBUS_MUTANT=" + name}, append(words, "-tags", "relaybus_mutants")...)
+	}
+	words = append(words, "./cmd/relaysim", "-seed", fmt.Sprint(seed), "-faults", s.options.Faults.String())
+	for _, f := range []struct {
+		name, value string
+		given       bool
+	}{
+		{"-store", s.store, s.store != ""},
+		{"-workers", fmt.Sprint(s.workers), s.workers != 0},
+		{"-lanes", fmt.Sprint(s.lanes), s.lanes != 0},
+		{"-events", fmt.Sprint(s.events), s.events != 0},
+		{"-keys", fmt.Sprint(s.keys), s.options.Keys != 0},
+		{"-steps", fmt.Sprint(s.steps), s.steps != 0},
+		{"-workload", s.workload, s.workload != ""},
+	} {
+		if f.given {
+			words = append(words, f.name, f.value)
+		}
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,11 @@
+package faults
+
+var handlerpanic = &Kind{
+	Name:     "handlerpanic",
+	Says:     "a handler panics",
+	Action:   "HandlerFails",
+	Target:   OnRun,
+	Variants: 1,
+	Rate:     400,
+	Run:      func(_ World, _ int, b *Behaviour) { b.Panic = true },
+}

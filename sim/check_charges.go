@@ -1,0 +1,76 @@
+package sim
+
+import "github.com/relaybus-go/relaybus/engine/protocol"
+
+// charges checks ChargedOnce: no run is charged twice, and the attempts that a
+// run is told, and that a row has at the end, are the charges since the last
+// requeue.
+//
+// It believes the store's list of whom a takeover charged as far as each was
+// in flight; that it charges all it should is the lock-step model's business.
+type charges struct {
+	unconcerned
+	c       *checks
+	charged map[leaseName]bool
+}
+
+func (*charges) name() string { return "ChargedOnce" }
+
+func (k *charges) reset() { clear(k.charged) }
+
+func (k *charges) action(_ int64, a protocol.Action) {
+	switch a := a.(type) {
+	case protocol.Reschedule:
+		if a.Verdict == protocol.Applied {
+			k.charge(a.Lease, a.Name())
+		}
+	case protocol.Bury:
+		if a.Verdict == protocol.Applied && a.Charge {
+			k.charge(a.Lease, a.Name())
+		}
+	case protocol.TakeOver:
+		k.takenOver(a.Charged, a.Name(), func(d *deliveryFacts) protocol.Lease { return d.granted })
+	case protocol.ChargeLost:
+		k.takenOver(a.Charged, a.Name(), func(d *deliveryFacts) protocol.Lease { return d.lost })
+	}
+}
+
+func (k *charges) takenOver(ids []protocol.DeliveryID, action string, lease func(*deliveryFacts) protocol.Lease) {
+	for _, id := range ids {
+		d := k.c.facts.delivery(id)
+		if d == nil || lease(d).Delivery == 0 {
+			k.c.fail(k.name(), k.name(), "%s charged #%d, which was not in flight", action, id)
+			continue
+		}
+		k.charge(lease(d), action)
+	}
+}
+
+func (k *charges) charge(lease protocol.Lease, action string) {
+	if k.charged == nil {
+		k.charged = map[leaseName]bool{}
+	}
+	if k.charged[nameOf(lease)] {
+		k.c.fail(k.name(), k.name(), "%s charged the run %v, which was charged before", action, lease)
+	}
+	k.charged[nameOf(lease)] = true
+}
+
+func (k *charges) started(r *handlerRun) {
+	row := &r.run.Picked.Delivery
+	d := k.c.facts.delivery(row.ID)
+	if d == nil || d.granted.Token != r.run.Picked.Lease.Token {
+		return // no longer granted: what it was told is old
+	}
+	if row.Attempts != d.charges {
+		k.c.fail(k.name(), k.name(), "%v is told of %d attempts, charged were %d", r.run.Picked.Lease, row.Attempts, d.charges)
+	}
+}
+
+func (k *charges) finish(bool) {
+	for _, row := range k.c.w.store.Snapshot().Deliveries {
+		if d := k.c.facts.delivery(row.ID); d != nil && d.charges != row.Attempts {
+			k.c.fail(k.name(), k.name(), "#%d, %s of %s, has %d attempts, charged were %d", row.ID, row.Handler, row.Event, row.Attempts, d.charges)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/relaybus-go/relaybus/engine/protocol"
+)
+
+// neighbours checks InnocentNeighbours: a delivery none of whose runs ever
+// failed is charged at most once, since its last requeue, for each delivery
+// that kills its worker.
+//
+// Only deaths by a poison delivery count. What a crash of another cause
+// charges is not limited.
+type neighbours struct {
+	unconcerned
+	c *checks
+}
+
+func (*neighbours) name() string { return "InnocentNeighbours" }
+
+func (k *neighbours) action(_ int64, a protocol.Action) {
+	switch a := a.(type) {
+	case protocol.TakeOver:
+		k.charged(a.Charged, func(d *deliveryFacts) protocol.Holder { return d.granted.Holder })
+	case protocol.ChargeLost:
+		k.charged(a.Charged, func(d *deliveryFacts) protocol.Holder { return d.lost.Holder })
+	}
+}
+
+func (k *neighbours) charged(ids []protocol.DeliveryID, holder func(*deliveryFacts) protocol.Holder) {
+	for _, id := range ids {
+		d := k.c.facts.delivery(id)
+		if d == nil {
+			continue
+		}
+		killer := k.c.killerOf(holder(d))
+		if killer == 0 || killer == id {
+			continue
+		}
+		if slices.Contains(d.killers, killer) && d.badEnds == 0 && !k.kills(id) {
+			k.c.fail(k.name(), k.name(), "#%d, %s of %s, never failed and is charged a second time because #%d killed its worker", id, d.handler, d.event, killer)
+		}
+		d.killers = append(d.killers, killer)
+	}
+}
+
+// kills reports whether the delivery itself has killed a worker.
+func (k *neighbours) kills(id protocol.DeliveryID) bool {
+	return slices.ContainsFunc(k.c.kills, func(x kill) bool { return x.delivery == id })
+}
+
+// killerOf returns the delivery that killed the process of a holder, 0 when
+// none did.
+func (c *checks) killerOf(h protocol.Holder) protocol.DeliveryID {
+	for _, k := range c.kills {
+		if k.holder == h {
+			return k.delivery
+		}
+	}
+	return 0
+}

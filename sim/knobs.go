@@ -1,0 +1,98 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/relaybus-go/relaybus/engine/protocol"
+	"github.com/relaybus-go/relaybus/faults"
+)
+
+// Bounds of what may be asked for.
+const (
+	MaxWorkers = 16
+	MaxLanes   = 256
+	MaxKeys    = 10_000
+	MaxEvents  = 100_000
+	MaxSteps   = 10_000_000
+)
+
+// Knobs are the settings of one run. They are drawn from the seed, and stand
+// in a schedule beside its choices.
+type Knobs struct {
+	Semantics   protocol.Semantics
+	Lanes       int // per group
+	Batch       int // deliveries per claim
+	Lease       time.Duration
+	Window      time.Duration // how long completions wait for each other
+	Workers     int
+	Keys        int // 0: events have no key
+	Events      int
+	Types       int
+	Handlers    int
+	MaxAttempts int
+	Concurrency int
+	// AsyncClaims: the store acknowledges claims before they are durable.
+	AsyncClaims bool
+	// History: completed deliveries leave a row.
+	History bool
+	// Steady draws how slow each client is now and then, as in priority
+	// scheduling with few change points, instead of drawing every delay.
+	Steady bool
+	// Split: the workers start with different sets of handlers.
+	Split bool
+	// Hints: publishers wake workers.
+	Hints bool
+	// Steps bounds the safety phase.
+	Steps  int
+	Faults faults.Set
+}
+
+// odds returns how often each label of a seeded run is not calm. Each seed
+// leaves some kinds of faults out and weighs the others differently: a fault
+// that always comes with all the others hides what it does alone.
+func (k *Knobs) odds(r *rand.Rand) []uint32 {
+	odds := make([]uint32, len(labels))
+	for _, l := range [...]Label{LabelType, LabelKey, LabelBatch, LabelGap, LabelSurvivor, LabelJitter} {
+		odds[l] = always
+	}
+	slow := uint32(r.IntN(4)) * always / 6
+	odds[LabelStatement], odds[LabelRequest], odds[LabelReply] = slow, slow, slow
+	odds[LabelPriority] = always / 8
+	odds[LabelTimer] = always / 16
+	odds[LabelWork] = always / 2
+	odds[LabelOutcome] = uint32(r.IntN(3)) * always / 50
+	odds[LabelWake] = uint32(r.IntN(2)) * always / 4
+	for i, kind := range faults.All() {
+		weight := [...]int{0, 0, 1, 2, 4}[r.IntN(5)]
+		if k.Faults.Has(i) {
+			odds[faultLabel(i)] = uint32(weight * kind.Rate * always / 10000)
+		}
+	}
+	return odds
+}
+
+// drawKnobs draws the settings of a seed.
+func drawKnobs(r *rand.Rand, set faults.Set) Knobs {
+	k := Knobs{Faults: set, Steps: 2000}
+	if r.IntN(2) == 1 {
+		k.Semantics = protocol.Snapshot
+	}
+	k.Lanes = 1 + r.IntN(8)
+	k.Batch = 1 + r.IntN(5)
+	k.Lease = [...]time.Duration{time.Second, 5 * time.Second, 30 * time.Second, 60 * time.Second}[r.IntN(4)]
+	k.Window = [...]time.Duration{1, 2 * time.Millisecond, 50 * time.Millisecond}[r.IntN(3)]
+	k.Workers = 1 + r.IntN(4)
+	k.Keys = [...]int{0, 1, 2, 3, 5, 8}[r.IntN(6)]
+	k.Events = 5 + r.IntN(40)
+	k.Types = 1 + r.IntN(2)
+	k.Handlers = 1 + r.IntN(4)
+	k.MaxAttempts = 1 + r.IntN(6)
+	k.Concurrency = 1 + r.IntN(8)
+	k.AsyncClaims = r.IntN(3) > 0
+	k.History = r.IntN(3) == 0
+	k.Steady = r.IntN(2) == 0
+	k.Split = r.IntN(4) == 0
+	k.Hints = r.IntN(3) > 0
+	return k
+}

@@ -1,0 +1,207 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/relaybus-go/relaybus/engine"
+	"github.com/relaybus-go/relaybus/engine/protocol"
+)
+
+// drains is the name of the promise that the liveness phase checks: with
+// faults stopped and one live worker per handler, every delivery completes or
+// is dead, and no lane stays with the dead.
+const drains = "Drains"
+
+// stage is how far a run has come.
+type stage uint8
+
+const (
+	safety   stage = iota // faults strike
+	draining              // faults have stopped
+	stopping              // everything is done; the workers shut down
+	ended
+)
+
+// watch looks after every event whether the run's stage ends.
+func (w *world) watch() {
+	switch w.stage {
+	case safety:
+		if w.steps >= w.knobs.Steps && (w.plan.recorded == nil || w.publishing == 0) || w.done() {
+			w.endSafety()
+		}
+	case draining:
+		if w.changed {
+			w.changed = false
+			if w.done() && !w.heldByDead() {
+				w.endDraining()
+				return
+			}
+		}
+		w.checkBound("the deliveries did not drain")
+	case stopping:
+		if w.running() == 0 {
+			w.stage, w.over = ended, true
+			w.checkFree()
+			return
+		}
+		w.checkBound("a worker did not stop")
+	}
+}
+
+// done reports whether everything was published, and has completed or died.
+func (w *world) done() bool { return w.publishing == 0 && w.checks.facts.open == 0 }
+
+// endSafety stops the faults and leaves only some of the workers alive.
+func (w *world) endSafety() {
+	w.stage, w.calm, w.changed = draining, true, true
+	w.away = 0
+	w.stopPublishing = w.plan.recorded == nil
+	w.slowness = make([]uint8, len(w.slowness))
+	survivors := w.chooseSurvivors()
+	w.cover(survivors)
+	for _, k := range survivors {
+		k.orphan = orphanPlan{}
+		if k.process == nil {
+			k.startIn(0)
+		}
+	}
+	w.deadline = w.now.Add(w.bound())
+}
+
+// chooseSurvivors draws who lives on; the others die now, and for good.
+func (w *world) chooseSurvivors() []*worker {
+	var survivors []*worker
+	for i, k := range w.workers {
+		last := i == len(w.workers)-1
+		if w.tape.Choose(2, LabelSurvivor, k.id) == 0 || last && len(survivors) == 0 {
+			survivors = append(survivors, k)
+			continue
+		}
+		k.crash(0, false)
+		k.buried = true
+	}
+	return survivors
+}
+
+// cover makes sure that each handler has a survivor that serves it.
+func (w *world) cover(survivors []*worker) {
+	missing := uint32(1)<<len(w.handlers) - 1
+	for _, k := range survivors {
+		missing &^= k.handlers
+	}
+	if missing == 0 {
+		return
+	}
+	k := survivors[0]
+	k.handlers |= missing
+	k.crash(0, false)
+}
+
+// bound is how long draining may take: what waits for a backoff, a pause, a
+// handler's timeout or a dead worker's lease is at most a few leases away, and
+// each delivery may have to wait for its turn. A worker that no longer knows
+// the store's time, because that leapt, learns it from its next subscription,
+// which is a minute away.
+func (w *world) bound() time.Duration {
+	lease := w.knobs.Lease
+	return 90*time.Second + 30*lease + time.Duration(w.checks.facts.open)*lease/8
+}
+
+func (w *world) checkBound(what string) {
+	if w.now > w.deadline {
+		w.checks.fail(drains, drains, "%s within %v: %s", what, w.deadline.Sub(w.calmSince()), w.stuck())
+	}
+}
+
+func (w *world) calmSince() protocol.Time { return w.deadline.Add(-w.bound()) }
+
+// heldByDead reports whether a lane is held by a process that is not alive.
+func (w *world) heldByDead() bool {
+	for lane := range w.checks.state().AllLanes() {
+		if !lane.Holder.IsZero() && !w.lives(lane.Holder) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) lives(h protocol.Holder) bool {
+	for _, k := range w.workers {
+		if k.process != nil && k.process.holder == h {
+			return true
+		}
+	}
+	return false
+}
+
+// running counts the processes that are alive.
+func (w *world) running() int {
+	n := 0
+	for _, k := range w.workers {
+		if k.process != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// endDraining shuts the survivors down.
+func (w *world) endDraining() {
+	w.stage = stopping
+	w.deadline = w.now.Add(10 * w.knobs.Lease)
+	for _, k := range w.workers {
+		k.buried = true
+		if p := k.process; p != nil && !p.stopping {
+			p.stopping = true
+			p.input(engine.Stop{Grace: w.knobs.Lease / 4})
+		}
+	}
+}
+
+// checkFree finds lanes that an orderly shutdown left behind. After a leap of
+// the store's clock a worker's last call may come too late for the store; then
+// its lanes expire.
+func (w *world) checkFree() {
+	if w.leapt > 0 {
+		return
+	}
+	for lane := range w.checks.state().AllLanes() {
+		if !lane.Holder.IsZero() {
+			w.checks.fail(drains, drains, "lane %d is still held by %s after an orderly shutdown", lane.ID, lane.Holder.Short())
+		}
+	}
+}
+
+// stuck says what did not drain, and why as far as it can be seen.
+func (w *world) stuck() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d pending", w.checks.facts.open)
+	now := w.now.Add(w.leapt)
+	n := 0
+	for d := range w.checks.state().Deliveries() {
+		if d.Status != protocol.Pending {
+			continue
+		}
+		if n++; n > 5 {
+			b.WriteString(", …")
+			break
+		}
+		fmt.Fprintf(&b, "; #%d %s of %s lane %d key %q due in %v attempts %d takeovers %d",
+			d.ID, d.Handler, d.Event, d.Lane, d.Key, d.AvailableAt.Sub(now), d.Attempts, d.Takeovers)
+	}
+	for lane := range w.checks.state().AllLanes() {
+		if lane.Holder.IsZero() && len(lane.Stuck) == 0 && len(lane.Lost) == 0 {
+			continue
+		}
+		life := "alive"
+		if !w.lives(lane.Holder) {
+			life = "dead"
+		}
+		fmt.Fprintf(&b, "; lane %d held by %s (%s) for %v, in flight %d, stuck %d, lost %d", lane.ID,
+			lane.Holder.Short(), life, lane.ExpiresAt.Sub(now), len(lane.InFlight), len(lane.Stuck), len(lane.Lost))
+	}
+	fmt.Fprintf(&b, "; %d workers alive, %d publishers at work", w.running(), w.publishing)
+	return b.String()
+}

@@ -1,0 +1,407 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/relaybus-go/relaybus/engine"
+	"github.com/relaybus-go/relaybus/engine/protocol"
+	"github.com/relaybus-go/relaybus/faults"
+	"github.com/relaybus-go/relaybus/store/simstore"
+)
+
+// callKind names a request.
+type callKind uint8
+
+const (
+	callSubscribe callKind = iota
+	callClaim
+	callExtendLease
+	callCompleteMany
+	callReschedule
+	callSnooze
+	callBury
+	callRelease
+	callRelinquish
+	callCommit
+	callKinds
+)
+
+// callBits is how many bits of an actor on the tape name the call.
+const callBits = 4
+
+var callNames = [callKinds]string{
+	"Subscribe", "Claim", "ExtendLease", "CompleteMany", "Reschedule",
+	"Snooze", "Bury", "Release", "Relinquish", "Commit",
+}
+
+func (k callKind) String() string { return callNames[k] }
+
+// client is the store as one process reaches it: every call is a request and
+// a reply that travel, may be late, and may be lost. It implements
+// [engine.TxStore].
+type client struct {
+	w      *world
+	id     int // in world.clients
+	owner  *process
+	faulty bool // the message faults apply
+}
+
+var _ engine.TxStore[*simstore.Tx] = (*client)(nil)
+
+// request is one request and its reply on their way.
+type request struct {
+	w       *world
+	call    callKind
+	from    *client
+	fate    faults.Fate
+	struck  int // the kind of fault that decided it last
+	body    served
+	waiting *task // who waits for the answer; nil once it gave up
+	server  *task
+	answer  answer
+}
+
+// served is the part of a request that depends on the types of the call.
+type served interface{ serve() }
+
+type answer uint8
+
+const (
+	noAnswer answer = iota
+	replied
+	broken // the connection failed; what the store did is not known
+)
+
+// exchange is a call with its input and, once served, its output.
+type exchange[In, Out any] struct {
+	store  *simstore.Store
+	method func(*simstore.Store, context.Context, In) (Out, error)
+	in     In
+	out    Out
+	err    error
+}
+
+func (x *exchange[In, Out]) serve() {
+	x.out, x.err = x.method(x.store, context.Background(), x.in)
+}
+
+// roundTrip sends a call and waits for its answer.
+func roundTrip[In, Out any](c *client, ctx context.Context, call callKind, in In,
+	method func(*simstore.Store, context.Context, In) (Out, error)) (Out, error) {
+	x := &exchange[In, Out]{store: c.w.store, method: method, in: in}
+	if err := c.send(ctx, call, x); err != nil {
+		var none Out
+		return none, err
+	}
+	return x.out, x.err
+}
+
+// keepAlive is how many leases it takes an operating system to find a silent
+// connection dead, where the call itself has no deadline.
+const keepAlive = 3
+
+// send sends a request and blocks until the answer, the end of ctx, or the
+// failure of the connection.
+func (c *client) send(ctx context.Context, call callKind, body served) error {
+	w := c.w
+	t := w.current
+	t.mustLive()
+	r := &request{w: w, call: call, from: c, body: body, waiting: t}
+	r.fate = w.fateOf(r)
+	r.note("> ")
+	r.depart()
+	defer func() { r.waiting = nil }()
+	deadline := deadlineOf(ctx)
+	if deadline == 0 {
+		deadline = w.now.Add(keepAlive * w.knobs.Lease)
+	}
+	for r.answer == noAnswer {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if !t.park(deadline) && r.answer == noAnswer {
+			probeGaveUp.Hit()
+			return context.DeadlineExceeded
+		}
+	}
+	if r.answer == broken {
+		return errReset
+	}
+	return nil
+}
+
+// The stages of a request, as arguments of its events.
+const (
+	arriveStage uint64 = iota
+	replyStage
+	breakStage
+	giveUpStage
+	lostStage
+)
+
+func (r *request) depart() {
+	w := r.w
+	travel := w.travelTime(LabelRequest, r.from.id, r.call)
+	if r.fate.GiveUp > 0 {
+		w.in(r.fate.GiveUp, r, giveUpStage)
+	}
+	if r.fate.LoseRequest {
+		w.in(2*travel, r, lostStage)
+		return
+	}
+	w.in(travel+r.fate.Request, r, arriveStage)
+}
+
+// fire implements [actor].
+func (r *request) fire(stage uint64) bool {
+	w := r.w
+	switch stage {
+	case arriveStage:
+		r.arrive()
+	case replyStage:
+		if w.cut() && r.from.faulty {
+			r.failIn(w.unit(), w.silent)
+			break
+		}
+		r.settle(replied)
+	case lostStage:
+		r.neverServed(r.fate.Silent)
+	case breakStage, giveUpStage:
+		if r.waiting == nil || r.answer != noAnswer {
+			return false
+		}
+		r.settle(broken)
+	}
+	return true
+}
+
+func (r *request) arrive() {
+	w := r.w
+	if w.down || w.cut() && r.from.faulty {
+		r.neverServed(w.silent)
+		return
+	}
+	if r.waiting == nil || r.answer != noAnswer {
+		probeLate.Hit()
+	}
+	t := w.spawn(serverRole, r.from.id, r.body.serve)
+	t.message = r
+	r.server = t
+	t.after = r.served
+	t.resume(true)
+}
+
+// note tells the observer.
+func (r *request) note(what string) {
+	if r.w.observe != nil {
+		r.w.observe.message(r.w, r, what)
+	}
+}
+
+// served sends the reply.
+func (r *request) served() {
+	r.server = nil
+	r.w.acknowledged = r.w.store.Position()
+	travel := r.w.travelTime(LabelReply, r.from.id, r.call)
+	if r.fate.LoseReply {
+		r.w.faultWorked(r.struck)
+		r.failIn(travel, r.fate.Silent)
+		return
+	}
+	r.w.in(travel+r.fate.Reply, r, replyStage)
+}
+
+// neverServed ends a request that the store will not see. A COMMIT that never
+// comes means that the store rolls back when it sees the connection close.
+func (r *request) neverServed(silent bool) {
+	if commit, ok := r.body.(*commitBody); ok {
+		commit.open.drop()
+	}
+	r.failIn(r.w.unit(), silent)
+}
+
+// failIn lets the client see its connection fail after d, unless it fails
+// silently.
+func (r *request) failIn(d time.Duration, silent bool) {
+	if !silent {
+		r.w.in(d, r, breakStage)
+	}
+}
+
+func (r *request) settle(a answer) {
+	if r.waiting == nil || r.answer != noAnswer {
+		r.note("! too late")
+		return // it gave up: the answer is thrown away
+	}
+	r.note([...]string{replied: "< ", broken: "! connection failed"}[a])
+	r.answer = a
+	r.waiting.wake(0)
+}
+
+// Subscribe implements [engine.Store].
+func (c *client) Subscribe(ctx context.Context, in engine.SubscribeInput) (engine.SubscribeReply, error) {
+	return roundTrip(c, ctx, callSubscribe, in, (*simstore.Store).Subscribe)
+}
+
+// Claim implements [engine.Store].
+func (c *client) Claim(ctx context.Context, in engine.ClaimInput) (engine.ClaimReply, error) {
+	return roundTrip(c, ctx, callClaim, in, (*simstore.Store).Claim)
+}
+
+// ExtendLease implements [engine.Store].
+func (c *client) ExtendLease(ctx context.Context, in engine.ExtendLeaseInput) (engine.ExtendLeaseReply, error) {
+	return roundTrip(c, ctx, callExtendLease, in, (*simstore.Store).ExtendLease)
+}
+
+// CompleteMany implements [engine.Store].
+func (c *client) CompleteMany(ctx context.Context, in engine.CompleteManyInput) (engine.CompleteManyReply, error) {
+	return roundTrip(c, ctx, callCompleteMany, in, (*simstore.Store).CompleteMany)
+}
+
+// Reschedule implements [engine.Store].
+func (c *client) Reschedule(ctx context.Context, in engine.RescheduleInput) (engine.EndReply, error) {
+	return roundTrip(c, ctx, callReschedule, in, (*simstore.Store).Reschedule)
+}
+
+// Snooze implements [engine.Store].
+func (c *client) Snooze(ctx context.Context, in engine.SnoozeInput) (engine.EndReply, error) {
+	return roundTrip(c, ctx, callSnooze, in, (*simstore.Store).Snooze)
+}
+
+// Bury implements [engine.Store].
+func (c *client) Bury(ctx context.Context, in engine.BuryInput) (engine.EndReply, error) {
+	return roundTrip(c, ctx, callBury, in, (*simstore.Store).Bury)
+}
+
+// Release implements [engine.Store].
+func (c *client) Release(ctx context.Context, in engine.ReleaseInput) (engine.ReleaseReply, error) {
+	return roundTrip(c, ctx, callRelease, in, (*simstore.Store).Release)
+}
+
+// Relinquish implements [engine.Store].
+func (c *client) Relinquish(ctx context.Context, in engine.RelinquishInput) (engine.RelinquishReply, error) {
+	return roundTrip(c, ctx, callRelinquish, in, (*simstore.Store).Relinquish)
+}
+
+// openTx is a transaction that a task has open.
+type openTx struct {
+	w         *world
+	tx        *simstore.Tx
+	life      int  // of the store it was begun in
+	completed bool // Complete was called in it
+	dropped   bool // the store ended it
+}
+
+// drop rolls the transaction back from outside, as the store does when its
+// client is gone.
+func (o *openTx) drop() {
+	if o.life == o.w.storeLife {
+		o.dropped = true
+		o.tx.Rollback()
+	}
+}
+
+// InTx implements [engine.TxStore]. Statements run in the caller's task, each
+// of which the store may delay or fail; COMMIT is a message.
+func (c *client) InTx(ctx context.Context, fn func(context.Context, *simstore.Tx) error) error {
+	w := c.w
+	t := w.current
+	t.mustLive()
+	if w.down || w.cut() && c.faulty {
+		t.sleep(w.unit())
+		return errAway
+	}
+	tx, err := w.store.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	t.tx = &openTx{w: w, tx: tx, life: w.storeLife}
+	defer func() { t.tx = nil }()
+	err = fn(ctx, tx)
+	t.mustLive()
+	if err != nil {
+		c.rollback(t)
+		return err
+	}
+	return c.commit(ctx, t)
+}
+
+// rollback ends the transaction without a message: the store would do the
+// same when it saw the connection close.
+func (c *client) rollback(t *task) {
+	if t.tx.life == c.w.storeLife {
+		t.tx.tx.Rollback()
+	}
+}
+
+// commitBody serves a COMMIT.
+type commitBody struct {
+	w    *world
+	open *openTx
+	err  error
+}
+
+func (b *commitBody) serve() {
+	if b.open.life != b.w.storeLife {
+		b.err = errReset
+		return
+	}
+	b.err = b.open.tx.Commit(context.Background())
+}
+
+// commit sends COMMIT. Once it is on its way the transaction belongs to the
+// request: it may still commit when the client has given up.
+func (c *client) commit(ctx context.Context, t *task) error {
+	open := t.tx
+	if p := c.owner; p != nil && p.worker.orphan.strikes(open) {
+		p.vanish(t)
+	}
+	t.tx = nil
+	body := &commitBody{w: c.w, open: open}
+	err := c.send(ctx, callCommit, body)
+	if err != nil {
+		return fmt.Errorf("commit: %w: %w", engine.ErrCommitUnknown, err)
+	}
+	return body.err
+}
+
+// Publish implements [engine.TxStore].
+func (c *client) Publish(ctx context.Context, tx *simstore.Tx, events []protocol.Event) ([]engine.PublishResult, error) {
+	return c.w.store.Publish(ctx, tx, events)
+}
+
+// Complete implements [engine.TxStore].
+func (c *client) Complete(ctx context.Context, tx *simstore.Tx, in engine.CompleteInput) (engine.Verdict, error) {
+	verdict, err := c.w.store.Complete(ctx, tx, in)
+	if open := c.w.current.tx; open != nil && err == nil {
+		open.completed = true
+	}
+	return verdict, err
+}
+
+// callContext is the context of a store call: it ends at a virtual time.
+type callContext struct {
+	w        *world
+	deadline protocol.Time
+}
+
+func (c *callContext) Deadline() (time.Time, bool) { return c.deadline.Std(), true }
+func (c *callContext) Done() <-chan struct{}       { return nil }
+func (c *callContext) Value(any) any               { return nil }
+
+func (c *callContext) Err() error {
+	if c.w.now >= c.deadline {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// deadlineOf returns the virtual deadline of ctx, 0 when it has none.
+func deadlineOf(ctx context.Context) protocol.Time {
+	if c, ok := ctx.(*callContext); ok {
+		return c.deadline
+	}
+	return 0
+}

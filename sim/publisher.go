@@ -1,0 +1,116 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/relaybus-go/relaybus/engine"
+	"github.com/relaybus-go/relaybus/faults"
+	"github.com/relaybus-go/relaybus/store/simstore"
+)
+
+// publisher is a process that publishes one transaction after another.
+type publisher struct {
+	w   *world
+	id  int // in world.clients
+	bus *engine.Bus[*simstore.Tx]
+}
+
+func (w *world) newPublisher(id int) *publisher {
+	bus, err := engine.New(&client{w: w, id: id, faulty: true}, w.config("publisher"+strconv.Itoa(id)))
+	if err != nil {
+		panic(err)
+	}
+	return &publisher{w: w, id: id, bus: bus}
+}
+
+func (p *publisher) start() {
+	w := p.w
+	t := w.spawn(publisherRole, p.id, p.run)
+	t.after = func() { w.publishing-- }
+	w.publishing++
+	t.start()
+}
+
+// run publishes until the plan is through.
+func (p *publisher) run() {
+	w := p.w
+	t := w.current
+	for !w.stopPublishing {
+		b, ok := w.nextBatch()
+		if !ok {
+			return
+		}
+		t.sleep(b.pause)
+		p.publish(t, &b)
+		w.hint(b.number)
+	}
+}
+
+// publish does what the batch's plan says, and tries until a COMMIT is
+// acknowledged.
+func (p *publisher) publish(t *task, b *batch) {
+	var todo faults.Plan
+	w := p.w
+	for _, i := range w.batchFaults {
+		if v := w.draw(i, b.number); v > 0 {
+			w.faultFired(i)
+			w.faultWorked(i)
+			faults.All()[i].Batch(v, &todo)
+		}
+	}
+	if todo.Rollback {
+		p.transaction(b, errRollback)
+	}
+	for range 1 + todo.Again {
+		for p.transaction(b, nil) != nil {
+			t.sleep(w.knobs.Lease / 16)
+		}
+	}
+}
+
+var errRollback = errors.New("the publisher changed its mind")
+
+// transaction writes a row of the publisher's own and publishes.
+func (p *publisher) transaction(b *batch, outcome error) error {
+	w := p.w
+	return p.bus.InTx(context.Background(), func(ctx context.Context, tx *simstore.Tx) error {
+		if err := w.count(ctx, tx, "batch/"+strconv.Itoa(b.number)); err != nil {
+			return err
+		}
+		if err := p.bus.Publish(ctx, tx, b.messages...); err != nil {
+			return err
+		}
+		return outcome
+	})
+}
+
+// hint tells the workers of a commit.
+func (w *world) hint(number int) {
+	if !w.knobs.Hints {
+		return
+	}
+	deaf := w.tape.Choose(1+len(w.workers), LabelWake, number)
+	for i, k := range w.workers {
+		if i+1 != deaf && k.process != nil {
+			w.in(w.unit(), (*nudge)(k.process), 0)
+		}
+	}
+}
+
+// nudge is a process as the receiver of a hint.
+type nudge process
+
+func (n *nudge) fire(uint64) bool {
+	p := (*process)(n)
+	if !p.alive || p.paused {
+		return false
+	}
+	p.feed(engine.Wake{})
+	return true
+}
+
+// pollPause is how long an operator's task waits before it tries again.
+func (w *world) pollPause() time.Duration { return w.knobs.Lease / 16 }

@@ -1,0 +1,193 @@
+package sim
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/relaybus-go/relaybus/engine"
+	"github.com/relaybus-go/relaybus/engine/protocol"
+	"github.com/relaybus-go/relaybus/store/simstore"
+)
+
+// worker is a slot in which processes follow one another under one name.
+type worker struct {
+	w        *world
+	id       int // in world.clients
+	name     string
+	handlers uint32 // which of world.handlers it serves, as bits
+	process  *process
+	clock    clock
+	lives    int
+	startGen uint64
+	downFor  time.Duration // after the stop that is under way
+	orphan   orphanPlan
+	buried   bool // dead for good
+}
+
+// orphanPlan is a host about to vanish in the middle of a transaction.
+type orphanPlan struct {
+	armed bool
+	late  bool // only once the delivery is completed
+	down  time.Duration
+}
+
+// strikes reports whether the host vanishes now.
+func (o *orphanPlan) strikes(tx *openTx) bool {
+	return o.armed && (tx.completed || !o.late)
+}
+
+// starter is a worker as the receiver of its own start.
+type starter worker
+
+func (s *starter) fire(gen uint64) bool {
+	k := (*worker)(s)
+	if k.buried || gen != k.startGen || k.process != nil {
+		return false
+	}
+	k.start()
+	return true
+}
+
+// startIn starts a new process after d.
+func (k *worker) startIn(d time.Duration) {
+	k.startGen++
+	k.w.in(d, (*starter)(k), k.startGen)
+}
+
+// start begins a new life: a new bus with a new holder under the old name.
+func (k *worker) start() {
+	w := k.w
+	k.lives++
+	p := &process{w: w, worker: k, clock: &k.clock, alive: true, holder: holderOf(k.id, k.lives)}
+	p.client = &client{w: w, id: k.id, owner: p, faulty: true}
+	bus, err := w.newBus(p.client, k)
+	if err != nil {
+		panic(err)
+	}
+	if p.machine, err = engine.NewMachine(bus); err != nil {
+		panic(err)
+	}
+	k.process = p
+	w.processes = append(w.processes, p)
+	k.note("start")
+	p.feed(engine.Start{})
+}
+
+// holderOf makes the sixteen bytes of a life. They are never made twice.
+func holderOf(worker, life int) (h protocol.Holder) {
+	binary.BigEndian.PutUint16(h[:], uint16(0xa000+worker))
+	binary.BigEndian.PutUint16(h[2:], uint16(life))
+	binary.BigEndian.PutUint64(h[8:], uint64(worker)<<32|uint64(life))
+	return h
+}
+
+// newBus makes the bus of a worker's next life.
+func (w *world) newBus(c *client, k *worker) (*engine.Bus[*simstore.Tx], error) {
+	cfg := w.config(k.name)
+	cfg.NewHolder = func() protocol.Holder { return holderOf(k.id, k.lives) }
+	cfg.Jitter = func(n int64) int64 {
+		const grain = 16
+		return n / grain * int64(w.tape.Choose(grain, LabelJitter, k.id))
+	}
+	bus, err := engine.New(c, cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range w.handlers {
+		if k.handlers&(1<<h.index) == 0 {
+			continue
+		}
+		if err := h.register(bus); err != nil {
+			return nil, err
+		}
+	}
+	return bus, nil
+}
+
+// config returns the settings that all buses of a run share.
+func (w *world) config(owner string) engine.Config {
+	k := &w.knobs
+	return engine.Config{
+		Owner:           owner,
+		Lease:           k.Lease,
+		Window:          min(k.Window, k.Lease/20),
+		Poll:            k.Lease / 20,
+		Concurrency:     k.Concurrency,
+		ClaimLimit:      k.Batch,
+		LanesPerClaim:   1 + (k.Lanes-1)/2,
+		CompletionBatch: 1 + k.Batch,
+		Logger:          w.discard,
+	}
+}
+
+// crash ends the process, and starts another after down.
+func (k *worker) crash(down time.Duration, orphan bool) bool {
+	if k.buried {
+		return false
+	}
+	k.orphan = orphanPlan{}
+	p := k.process
+	if p != nil {
+		p.die(orphan)
+		k.process = nil
+	}
+	k.startIn(down)
+	return p != nil
+}
+
+// short is the worker's name in the log.
+func (k *worker) short() string { return k.w.clientName(k.id) }
+
+func (k *worker) note(what string) {
+	if k.w.observe != nil {
+		k.w.observe.life(k.w, k, what)
+	}
+}
+
+// stop begins an orderly shutdown.
+func (k *worker) stop(grace, down time.Duration) bool {
+	p := k.process
+	if p == nil || p.stopping {
+		return false
+	}
+	p.stopping, k.downFor = true, down
+	k.note("stop")
+	p.input(engine.Stop{Grace: grace})
+	return true
+}
+
+// input feeds an input that comes from outside, when the process can take it.
+func (p *process) input(in engine.Input) {
+	if p.paused {
+		p.keep(&outsideInput{p, in}, 0)
+		return
+	}
+	p.feed(in)
+}
+
+// outsideInput is an input that waits for the end of a pause.
+type outsideInput struct {
+	p  *process
+	in engine.Input
+}
+
+func (o *outsideInput) fire(uint64) bool {
+	if !o.p.alive {
+		return false
+	}
+	o.p.input(o.in)
+	return true
+}
+
+// stopped ends a process that reported that it is done. Handlers that did not
+// return die with it.
+func (p *process) stopped() {
+	k := p.worker
+	p.stoppedWell = true
+	k.note("stopped")
+	p.die(false)
+	k.process = nil
+	if !k.buried {
+		k.startIn(k.downFor)
+	}
+}

@@ -1,0 +1,155 @@
+package sim
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/relaybus-go/relaybus/engine"
+	"github.com/relaybus-go/relaybus/engine/protocol"
+	"github.com/relaybus-go/relaybus/store/simstore"
+)
+
+// world is one simulated run: everything there is, and the order in which it
+// happens. One goroutine owns it.
+type world struct {
+	knobs Knobs
+	tape  *tape
+	print fingerprint
+
+	now          protocol.Time
+	leapt        time.Duration // how far the store's clock is ahead
+	sequence     uint64
+	heap         eventHeap
+	steps        int
+	over         bool
+	acknowledged int64 // commits up to here were acknowledged to somebody
+
+	pool     *coroutines
+	tasks    []*task
+	victims  []*task // scratch
+	current  *task
+	alone    bool // the current task may let time pass without a switch
+	nextTask uint32
+	blocked  []*task // wait for a lock, in order
+
+	store     *simstore.Store
+	storeLife int           // raised whenever open transactions die with the store
+	down      bool          // the store's process is not running
+	away      protocol.Time // until when workers do not reach the store
+	silent    bool          // requests in vain time out instead of failing
+	downGen   uint64
+	ambush    ambush
+
+	plan           plan
+	handlers       []*handlerSpec
+	workers        []*worker
+	processes      []*process // all lives, for reports
+	publishing     int        // publishers at work
+	stopPublishing bool
+	slowness       []uint8 // per client, with Knobs.Steady
+
+	stage                                                                             stage
+	changed                                                                           bool // something was committed since watch looked
+	deadline                                                                          protocol.Time
+	calm                                                                              bool // no more faults
+	tick                                                                              uint64
+	poison                                                                            []uint8
+	messageFaults, commitFaults, statementFaults, runFaults, batchFaults, timedFaults []int
+	fired, worked                                                                     []int // per kind of fault
+
+	checks  checks
+	observe observer
+	discard *slog.Logger
+}
+
+// Clients of the store are numbered: the operator, then the workers, then the
+// publishers.
+const operatorClient = 0
+
+// cut reports whether no worker and no publisher reaches the store.
+func (w *world) cut() bool { return w.now < w.away }
+
+// newWorld builds a world whose workers are about to start.
+func newWorld(knobs Knobs, d driver, pool *coroutines) *world {
+	w := &world{knobs: knobs, now: epoch, pool: pool, print: fnvOffset, discard: slog.New(slog.DiscardHandler)}
+	w.tape = newTape(d, &w.print)
+	w.sortFaults()
+	w.store = simstore.NewWith(simstore.Options{
+		Semantics:   knobs.Semantics,
+		Lanes:       int32(knobs.Lanes),
+		AsyncClaims: knobs.AsyncClaims,
+		History:     knobs.History,
+		Scheduler:   scheduler{w},
+		Observer:    w.committed,
+	})
+	w.checks.init(w)
+	return w
+}
+
+// publishers is how many publish at once.
+const publishers = 2
+
+// populate makes the handlers, workers and publishers of a drawn workload.
+func (w *world) populate() {
+	k := &w.knobs
+	w.plan.total = k.Events
+	for i := range k.Handlers {
+		h := &handlerSpec{
+			w: w, index: i, events: []string{typeName(i % k.Types)}, name: "handler" + string(rune('a'+i)),
+			transactional: i%2 == 1, maxAttempts: k.MaxAttempts, stubborn: i%3 == 2,
+		}
+		if i < 2 && k.Types > 1 {
+			h.events = append(h.events, typeName((i+1)%k.Types)) // keys are ordered across types
+		}
+		w.handlers = append(w.handlers, h)
+	}
+	w.staff(publishers)
+}
+
+// staff makes the workers and starts everybody.
+func (w *world) staff(publishing int) {
+	all := uint32(1)<<len(w.handlers) - 1
+	w.slowness = make([]uint8, 1+w.knobs.Workers+publishing)
+	for i := range w.knobs.Workers {
+		k := &worker{w: w, id: 1 + i, name: "worker" + string(rune('1'+i)), handlers: all}
+		if w.knobs.Split && len(w.handlers) > 1 && w.knobs.Workers > 1 {
+			k.handlers &^= 1 << (i % len(w.handlers))
+		}
+		k.clock = clock{since: w.now, wall: int64(w.now)}
+		w.workers = append(w.workers, k)
+	}
+	for _, k := range w.workers {
+		k.start()
+	}
+	for i := range publishing {
+		w.newPublisher(1 + w.knobs.Workers + i).start()
+	}
+	w.in(w.tickLength(), (*ticker)(w), 0)
+}
+
+// close ends every task that is left.
+func (w *world) close() {
+	for _, k := range w.workers {
+		k.buried = true
+		if k.process != nil {
+			k.process.die(false)
+		}
+	}
+	for len(w.tasks) > 0 {
+		w.tasks[len(w.tasks)-1].kill()
+	}
+}
+
+// observed notes what a process reports.
+func (w *world) observed(p *process, e engine.Observed) {
+	if w.observe != nil {
+		w.observe.report(w, p, e)
+	}
+}
+
+// notePoint notes the statement that is about to run.
+func (w *world) notePoint(t *task, p simstore.Point) {
+	if w.observe != nil {
+		w.observe.statement(w, t, p)
+	}
+}
