@@ -104,6 +104,9 @@ func (db *database) crash(keep int64) {
 	}
 	db.collect()
 	keep = min(max(keep, db.forgotten), db.pos)
+	if db.semantics == protocol.Snapshot {
+		keep = max(keep, db.durable)
+	}
 	for db.pos > keep {
 		last := &db.log[len(db.log)-1]
 		for i := len(last.undos) - 1; i >= 0; i-- {

@@ -22,7 +22,7 @@ var (
 	// code 112).
 	ErrWriteConflict = fmt.Errorf("simstore: write conflict: %w", engine.ErrRetryable)
 	// ErrTooLate: the call was served after its NotAfter and changed nothing.
-	ErrTooLate = fmt.Errorf("simstore: the call came too late: %w", engine.ErrRetryable)
+	ErrTooLate = fmt.Errorf("simstore: %w", engine.ErrTooLate)
 )
 
 // Errors after which a transaction is over.

@@ -231,7 +231,9 @@ func normal(c Contents) Contents {
 	return c
 }
 
-func describe(a protocol.Action, pos int64) string { return fmt.Sprintf("\n%d %s%+v", pos, a.Name(), a) }
+func describe(a protocol.Action, pos int64) string {
+	return fmt.Sprintf("\n%d %s%+v", pos, a.Name(), a)
+}
 
 // crash loses the commits after keep, in the store and in the model.
 func (b *bench) crash(keep int64) {

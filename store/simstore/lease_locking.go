@@ -242,16 +242,17 @@ func (k *claiming) chargeAndPick(t *Tx, lanes []found) error {
 		all = append(all, w)
 	}
 	k.picker.pick(&st, all)
-	for _, w := range all {
+	for i, w := range all {
 		if len(w.granted) == 0 {
 			update(t, k.db.lanes, w.id, relinquished(w.lane, k.in.Holder, k.in.Number))
 			k.noteGivenBack(t, w.lane)
 			continue
 		}
-		clock := st.clock()
-		l := k.claimed(w, w.lane, t.now, clock)
+		// The clock as it was above the lock of the lane, where not-after was
+		// checked.
+		l := k.claimed(w, w.lane, t.now, lanes[i].clock)
 		update(t, k.db.lanes, w.id, l)
-		k.noteClaim(t, w, l, t.now, clock)
+		k.noteClaim(t, w, l, t.now, lanes[i].clock)
 	}
 	return nil
 }

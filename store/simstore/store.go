@@ -107,8 +107,10 @@ func (s *Store) locked(read func() int64) int64 {
 // Crash takes the store back to the commit at position keep: every later
 // commit is lost, open transactions end with [ErrConnectionLost] and locks are
 // dropped. A crash of the store itself keeps at least [Store.Durable]; a
-// failover to a replica that lags may keep less. Ids, epochs and counters go
-// back with it and are issued again.
+// failover of a locking store to a replica that lags may keep less. A Snapshot
+// store acknowledges what a majority of its members have and reads nothing
+// else, so it loses no commit; only open transactions end. Ids, epochs and
+// counters go back with the commits and are issued again.
 func (s *Store) Crash(keep int64) {
 	s.db.sched.Enter()
 	defer s.db.sched.Leave()
