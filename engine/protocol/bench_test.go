@@ -37,7 +37,13 @@ func benchPublish(s *State, id DeliveryID) Publish {
 	}}}
 }
 
-func mustStep(tb testing.TB, s *State, l *Ledger, a Action) {
+// fataler is what testing.TB and rapid.T share.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+func mustStep(tb fataler, s *State, l *Ledger, a Action) {
 	tb.Helper()
 	refusal, violation := Step(s, l, a)
 	if refusal != nil {
@@ -63,26 +69,28 @@ func BenchmarkStep(b *testing.B) {
 func benchmarkCycle(b *testing.B, semantics Semantics, backlog int) {
 	worker := Holder{1}
 	s, l := benchState(b, semantics, backlog, worker)
-	next := DeliveryID(backlog + 1)
-	handlers := []string{"mail"}
-	publishes := make([]Action, 0, b.N/3+1)
-	for i := 0; i < b.N; i += 3 {
-		publishes = append(publishes, benchPublish(s, next))
-		next++
-	}
+	actions := benchActions(s, b.N, DeliveryID(backlog), worker)
 	b.ReportAllocs()
 	b.ResetTimer()
-	for i := 0; i < b.N; i += 3 {
-		mustStep(b, s, l, publishes[i/3])
-		first := s.rows[0]
-		lane := s.lane(first.Lane)
-		picks := [1]Picked{{Delivery: first.ID}}
-		mustStep(b, s, l, Claim{
-			Lane: lane.ID, Holder: worker, Number: lane.Claim + 1, Handlers: handlers,
-			Picks: picks[:], Renew: true, TTL: time.Hour, Now: 2,
-		})
-		leases := [1]Lease{{Delivery: first.ID, Token: Token{lane.ID, lane.Epoch, worker, lane.Claim}}}
-		verdicts := [1]Verdict{Applied}
-		mustStep(b, s, l, CompleteMany{Leases: leases[:], Verdicts: verdicts[:]})
+	for _, a := range actions {
+		mustStep(b, s, l, a)
 	}
+}
+
+// benchActions prepares the actions, so that making them is not measured.
+func benchActions(s *State, n int, backlog DeliveryID, worker Holder) []Action {
+	var number [4]int64
+	handlers := []string{"mail"}
+	actions := make([]Action, 0, n+3)
+	for id := DeliveryID(1); len(actions) < n; id++ {
+		published := benchPublish(s, backlog+id)
+		oldest := benchPublish(s, id).Events[0].Deliveries[0]
+		number[oldest.Lane]++
+		token := Token{Lane: oldest.Lane, Epoch: 1, Holder: worker, Claim: 1 + number[oldest.Lane]}
+		actions = append(actions, published, Claim{
+			Lane: oldest.Lane, Holder: worker, Number: token.Claim, Handlers: handlers,
+			Picks: []Picked{{Delivery: id}}, Renew: true, TTL: time.Hour, Now: 2,
+		}, CompleteMany{Leases: []Lease{{Delivery: id, Token: token}}, Verdicts: []Verdict{Applied}})
+	}
+	return actions[:n]
 }

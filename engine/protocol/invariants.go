@@ -99,11 +99,11 @@ func (p *pairHistory) breaks(invariant, format string, args ...any) *Violation {
 // NoLostDelivery: a committed (event, handler) is pending, dead, or its
 // completion is committed, or it was purged or unsubscribed.
 func NoLostDelivery(in *Scope) *Violation {
-	if in.state == nil {
-		return nil
-	}
 	for i, p := range in.pairs {
-		if p.fate == alive && in.rows[i] == nil {
+		if p.broken != nil && p.broken.deleted != "" {
+			return p.breaks("NoLostDelivery", "%s", p.broken.deleted)
+		}
+		if in.state != nil && p.fate == alive && in.rows[i] == nil {
 			return p.breaks("NoLostDelivery", "its row is gone and nothing accounts for it")
 		}
 	}
@@ -149,13 +149,12 @@ func OneHolderPerLane(in *Scope) *Violation {
 // a token that the surviving history never granted counts as older.
 func FencedOut(in *Scope) *Violation {
 	for _, p := range in.pairs {
-		if p.unknownEnd != (Token{}) {
-			return p.breaks("FencedOut", "an end was accepted under %v, which was never granted", p.unknownEnd)
-		}
-		for r := p.last; r != nil; r = r.earlier {
-			if r.fencedAt > 0 && r.acceptedAt > r.fencedAt {
-				return p.breaks("FencedOut", "an end was accepted under %v after its takeover", r.Token)
-			}
+		switch b := p.broken; {
+		case b == nil:
+		case b.unknownEnd != nil:
+			return p.breaks("FencedOut", "an end was accepted under %v, which was never granted", b.unknownEnd)
+		case b.fencedEnd != nil:
+			return p.breaks("FencedOut", "an end was accepted under %v after its takeover", b.fencedEnd)
 		}
 	}
 	return nil
@@ -167,7 +166,7 @@ func FencedOut(in *Scope) *Violation {
 // really runs beyond that is for the simulator to compare.
 func NothingDropped(in *Scope) *Violation {
 	for _, p := range in.pairs {
-		if p.dropped {
+		if p.broken != nil && p.broken.dropped {
 			return p.breaks("NothingDropped", "its lane was given back while its worker ran it")
 		}
 		if in.state == nil || p.last == nil || p.last.phase != open {
@@ -199,15 +198,16 @@ func AtMostOneCompletion(in *Scope) *Violation {
 // start one after another.
 func KeyOrder(in *Scope) *Violation {
 	for _, p := range in.pairs {
-		switch {
-		case p.behind:
+		switch b := p.broken; {
+		case b == nil:
+		case b.behind:
 			return p.breaks("KeyOrder", "its sequence is below that of one committed before it")
-		case p.beside != "":
-			return p.breaks("KeyOrder", "%s", p.beside)
-		case p.early != nil:
-			return p.breaks("KeyOrder", "completed before its predecessor %v", p.early)
-		case p.overtakenBy != nil:
-			return p.breaks("KeyOrder", "completed after %v, which was committed later", p.overtakenBy)
+		case b.beside != "":
+			return p.breaks("KeyOrder", "%s", b.beside)
+		case b.early != nil:
+			return p.breaks("KeyOrder", "completed before its predecessor %v", b.early)
+		case b.overtakenBy != nil:
+			return p.breaks("KeyOrder", "completed after %v, which was committed later", b.overtakenBy)
 		}
 	}
 	return nil
@@ -219,12 +219,12 @@ func KeyOrder(in *Scope) *Violation {
 // charged at most once.
 func ChargedOnce(in *Scope) *Violation {
 	for i, p := range in.pairs {
-		r := in.rows[i]
+		b, r := p.broken, in.rows[i]
 		switch {
-		case p.overcharged:
+		case b != nil && b.overcharged:
 			return p.breaks("ChargedOnce", "one run was charged twice")
-		case p.mischarged != "":
-			return p.breaks("ChargedOnce", "%s", p.mischarged)
+		case b != nil && b.mischarged != "":
+			return p.breaks("ChargedOnce", "%s", b.mischarged)
 		case r == nil || p.fate != alive:
 		case r.Attempts != p.charges:
 			return p.breaks("ChargedOnce", "attempts %d, but %d charges", r.Attempts, p.charges)
@@ -241,8 +241,8 @@ func ChargedOnce(in *Scope) *Violation {
 // [Ledger.Killed].
 func InnocentNeighbours(in *Scope) *Violation {
 	for _, p := range in.pairs {
-		if p.chargedFor != nil && p.badEnds == 0 && !p.killer {
-			return p.breaks("InnocentNeighbours", "charged twice for the deaths that %v caused", p.chargedFor)
+		if b := p.broken; b != nil && b.chargedFor != nil && p.badEnds == 0 && !p.killer {
+			return p.breaks("InnocentNeighbours", "charged twice for the deaths that %v caused", b.chargedFor)
 		}
 	}
 	return nil
@@ -252,8 +252,8 @@ func InnocentNeighbours(in *Scope) *Violation {
 // revives it.
 func DeadStaysDead(in *Scope) *Violation {
 	for i, p := range in.pairs {
-		if p.revived != "" {
-			return p.breaks("DeadStaysDead", "dead, but %s was accepted", p.revived)
+		if b := p.broken; b != nil && b.revived != "" {
+			return p.breaks("DeadStaysDead", "dead, but %s was accepted", b.revived)
 		}
 		if r := in.rows[i]; r != nil && p.fate == alive && (r.Status == Dead) != p.dead {
 			return p.breaks("DeadStaysDead", "the row is %s without a Bury, Unsubscribe or Requeue", r.Status)
@@ -266,10 +266,11 @@ func DeadStaysDead(in *Scope) *Violation {
 // completed handler while the event is kept.
 func CompletedStaysDone(in *Scope) *Violation {
 	for _, p := range in.pairs {
-		if p.again {
+		switch b := p.broken; {
+		case b == nil:
+		case b.again:
 			return p.breaks("CompletedStaysDone", "delivered again by a second publish")
-		}
-		if p.regranted {
+		case b.regranted:
 			return p.breaks("CompletedStaysDone", "granted although it is completed")
 		}
 	}

@@ -78,7 +78,7 @@ func (s *State) mayStill(now, clock, notAfter Time) Outcome {
 		now = max(now, clock)
 	}
 	if notAfter != 0 && now > notAfter {
-		return failed("not-after", now, fmt.Sprint("at most ", notAfter))
+		return failed("not-after", now.Sub(notAfter).String()+" late", "in time")
 	}
 	return applied
 }
@@ -163,7 +163,7 @@ func (s *State) mayTakeOver(lane *Lane, a *TakeOver) Outcome {
 	case !free && lane.Holder == a.Holder:
 		return failed("holder", "itself", "another holder or none")
 	case !free && lane.ExpiresAt >= clock:
-		return failed("expiry", lane.ExpiresAt, fmt.Sprint("before ", clock))
+		return failed("expiry", lane.ExpiresAt.Sub(clock).String()+" left", "run out")
 	case free && lane.LastHolder == a.Holder && a.Number+1 <= lane.Claim:
 		return failed("number", a.Number+1, fmt.Sprint("above ", lane.Claim))
 	}

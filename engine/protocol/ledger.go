@@ -12,17 +12,16 @@ type Ledger struct {
 	kills []kill
 	// invented are calls that named what was never committed.
 	invented []string
-	// now counts the actions stepped so far.
-	now int64
 
 	// Lookup indexes; never iterated.
-	pairOf  map[pair]*pairHistory
 	byID    map[DeliveryID]*pairHistory
-	ofEvent map[string]*pairHistory
+	ofEvent map[string]*pairHistory // the latest; the others by sibling
 	keyOf   map[handlerKey]*keyHistory
 	laneOf  map[LaneID]*laneHistory
 
-	touched Scope // what the action under way concerns
+	touched  Scope // what the action under way concerns
+	newPairs slab[pairHistory]
+	newRuns  slab[run]
 }
 
 // pair is what is promised to run: an event and a handler.
@@ -56,25 +55,41 @@ type pairHistory struct {
 	swept       bool // dead by Unsubscribe
 	excepted    bool // from KeyOrder: once dead or requeued
 	completions int
-	charges     int32 // since the last Requeue
-	takeovers   int32 // since the last Requeue
-	badEnds     int   // Reschedule, Bury and refused ends, ever
-	killer      bool  // the environment said that it killed a worker
-	killedBy    []*pairHistory
+	charges     int32  // since the last Requeue
+	takeovers   int32  // since the last Requeue
+	badEnds     int    // Reschedule, Bury and refused ends, ever
+	killer      bool   // the environment said that it killed a worker
+	lives       int    // one more than its Requeues
+	blamed      []kill // the deaths that it paid for
 
-	// broken
-	again       bool   // delivered again while the event is kept
-	regranted   bool   // granted although completed
-	revived     string // the call that ran or rewrote a dead delivery
-	beside      string // why a grant broke the order of its key
-	overtakenBy *pairHistory
+	broken *breach // nil while every promise was kept
+}
+
+// breach records how promises about a delivery were broken, for the
+// invariants that speak of them.
+type breach struct {
+	again       bool         // delivered again while the event is kept
+	regranted   bool         // granted although completed
+	revived     string       // the call that ran or rewrote a dead delivery
+	beside      string       // why a grant broke the order of its key
+	overtakenBy *pairHistory // completed earlier although committed later
 	early       *pairHistory // completed although this predecessor was pending
 	behind      bool         // its sequence is not in commit order
 	overcharged bool         // one run was charged twice
 	mischarged  string       // a takeover charged a follower, or spared a head
-	unknownEnd  Token        // an end accepted under a token never granted
+	unknownEnd  *Token       // an end accepted under a token never granted
+	fencedEnd   *Token       // an end accepted after its takeover
 	dropped     bool         // stated as running, and given back all the same
 	chargedFor  *pairHistory // a killer that cost it two charges
+	deleted     string       // why its deletion is none that a promise excepts
+}
+
+// breach returns the record of broken promises to write on.
+func (p *pairHistory) breach() *breach {
+	if p.broken == nil {
+		p.broken = &breach{}
+	}
+	return p.broken
 }
 
 // phase is where a run stands.
@@ -92,11 +107,9 @@ const (
 // run is one grant of a delivery.
 type run struct {
 	Token
-	phase      phase
-	charges    int
-	fencedAt   int64 // 0: never
-	acceptedAt int64 // the last end accepted; 0: never
-	earlier    *run
+	phase   phase
+	charges int32
+	earlier *run
 }
 
 // keyHistory is what happened to one (handler, key).
@@ -122,16 +135,17 @@ type laneHistory struct {
 	call     string
 }
 
-// kill is a worker's death that one delivery caused.
+// kill is a worker's death that one delivery caused. A requeued delivery
+// starts anew, also as a killer: it may run beside its old neighbours again.
 type kill struct {
 	holder Holder
 	by     *pairHistory
+	life   int
 }
 
 // NewLedger returns the history of an empty State.
 func NewLedger() *Ledger {
 	return &Ledger{
-		pairOf:  map[pair]*pairHistory{},
 		byID:    map[DeliveryID]*pairHistory{},
 		ofEvent: map[string]*pairHistory{},
 		keyOf:   map[handlerKey]*keyHistory{},
@@ -149,22 +163,22 @@ func (l *Ledger) Killed(holder Holder, by DeliveryID) {
 		return
 	}
 	p.killer = true
-	l.kills = append(l.kills, kill{holder, p})
+	l.kills = append(l.kills, kill{holder, p, p.lives})
 }
 
-// killerOf returns the delivery that killed the worker of a holder, or nil.
-func (l *Ledger) killerOf(holder Holder) *pairHistory {
-	for i := range l.kills {
-		if l.kills[i].holder == holder {
-			return l.kills[i].by
+// deathOf returns how the worker of a holder was killed, if it was.
+func (l *Ledger) deathOf(holder Holder) (kill, bool) {
+	for _, k := range l.kills {
+		if k.holder == holder {
+			return k, true
 		}
 	}
-	return nil
+	return kill{}, false
 }
 
 // Completions returns how many completions of an event's handler committed.
 func (l *Ledger) Completions(event, handler string) int {
-	p := l.pairOf[pair{event, handler}]
+	p := l.find(pair{event, handler})
 	if p == nil {
 		return 0
 	}
@@ -174,7 +188,6 @@ func (l *Ledger) Completions(event, handler string) int {
 // Clone returns a Ledger that shares nothing mutable with l.
 func (l *Ledger) Clone() *Ledger {
 	c := NewLedger()
-	c.now = l.now
 	c.invented = slices.Clone(l.invented)
 	c.cloneKeys(l.keys)
 	c.clonePairs(l.pairs)
@@ -182,9 +195,7 @@ func (l *Ledger) Clone() *Ledger {
 		c.keys[i].lastDone = c.twin(k.lastDone)
 	}
 	c.cloneLanes(l.lanes)
-	for _, k := range l.kills {
-		c.kills = append(c.kills, kill{k.holder, c.twin(k.by)})
-	}
+	c.kills = c.cloneKills(l.kills)
 	return c
 }
 
@@ -207,15 +218,24 @@ func (l *Ledger) clonePairs(from []*pairHistory) {
 	}
 	for i, p := range from {
 		c := l.pairs[i]
-		c.sibling, c.overtakenBy = l.twin(p.sibling), l.twin(p.overtakenBy)
-		c.early, c.chargedFor = l.twin(p.early), l.twin(p.chargedFor)
-		c.killedBy = l.twins(p.killedBy)
+		c.sibling = l.twin(p.sibling)
+		c.broken = l.cloneBreach(p.broken)
+		c.blamed = l.cloneKills(p.blamed)
 		c.last = cloneRuns(p.last)
 		if p.key != nil {
 			c.key = l.keys[p.key.number]
 		}
 		l.index(c)
 	}
+}
+
+func (l *Ledger) cloneBreach(b *breach) *breach {
+	if b == nil {
+		return nil
+	}
+	c := *b
+	c.overtakenBy, c.early, c.chargedFor = l.twin(b.overtakenBy), l.twin(b.early), l.twin(b.chargedFor)
+	return &c
 }
 
 func (l *Ledger) cloneLanes(from []*laneHistory) {
@@ -233,6 +253,14 @@ func (l *Ledger) twin(p *pairHistory) *pairHistory {
 		return nil
 	}
 	return l.pairs[p.number]
+}
+
+func (l *Ledger) cloneKills(list []kill) []kill {
+	out := slices.Clone(list)
+	for i := range out {
+		out[i].by = l.twin(out[i].by)
+	}
+	return out
 }
 
 func (l *Ledger) twins(list []*pairHistory) []*pairHistory {
@@ -255,11 +283,19 @@ func cloneRuns(r *run) *run {
 // index makes a pair findable, in place of an older one of the same name.
 func (l *Ledger) index(p *pairHistory) {
 	l.byID[p.id] = p
-	if p.forgotten {
-		return
+	if !p.forgotten {
+		l.ofEvent[p.event] = p
 	}
-	l.pairOf[p.pair] = p
-	l.ofEvent[p.event] = p
+}
+
+// find returns the latest delivery of a pair whose event is kept, or nil.
+func (l *Ledger) find(name pair) *pairHistory {
+	for p := l.ofEvent[name.event]; p != nil; p = p.sibling {
+		if p.handler == name.handler {
+			return p
+		}
+	}
+	return nil
 }
 
 // lane returns the history of a lane.

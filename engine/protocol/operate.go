@@ -238,7 +238,7 @@ func mayPurge(r *row, diedTo Time) Outcome {
 	case r == nil || r.Status != Dead:
 		return failed("dead", statusOf(r), Dead)
 	case r.DiedAt >= diedTo:
-		return failed("died", r.DiedAt, fmt.Sprint("before ", diedTo))
+		return failed("died", "dead since the bound or later", "before the bound")
 	}
 	return applied
 }
@@ -249,7 +249,7 @@ func (s *State) mayForget(e *eventRow, a Purge) Outcome {
 	case e == nil:
 		return failed("event", "no event", "one to delete")
 	case e.PublishedAt >= a.EventsTo:
-		return failed("published", e.PublishedAt, fmt.Sprint("before ", a.EventsTo))
+		return failed("published", "at the bound or later", "before the bound")
 	}
 	left := e.rows
 	for _, id := range a.Dead {

@@ -66,7 +66,7 @@ func (s *State) mayStart(r *row, a *Claim, p *Picked) Outcome {
 	case !slices.Contains(a.Handlers, r.Handler):
 		return failed("handler", r.Handler, a.Handlers)
 	case r.AvailableAt > clock:
-		return failed("due", r.AvailableAt, fmt.Sprint("at most ", clock))
+		return failed("due", "due in "+r.AvailableAt.Sub(clock).String(), "due")
 	case isRunning(a.Running, r.ID):
 		return failed("running", pickName(p)+" runs", "not running")
 	}

@@ -230,7 +230,8 @@ func (s *State) publish(now Time, p *PublishEvent) {
 }
 
 func (s *State) addEvent(now Time, p *PublishEvent) *eventRow {
-	e := &eventRow{Event: p.Event}
+	e := s.newEvent.take()
+	e.Event = p.Event
 	e.Handlers = nil
 	if e.PublishedAt == 0 {
 		e.PublishedAt = now

@@ -52,16 +52,19 @@ func (l *Ledger) published(a *Publish) {
 // committed begins the life of a delivery.
 func (l *Ledger) committed(d *Delivery) {
 	name := pair{d.Event, d.Handler}
-	if old := l.pairOf[name]; old != nil {
-		old.again = true
+	if old := l.find(name); old != nil {
+		old.breach().again = true
 		l.touch(old)
 	}
-	p := &pairHistory{pair: name, number: len(l.pairs), id: d.ID, lane: d.Lane}
+	p := l.newPairs.take()
+	*p = pairHistory{pair: name, number: len(l.pairs), id: d.ID}
 	p.sibling = l.ofEvent[d.Event]
 	if d.Key != "" {
 		p.key = l.key(handlerKey{d.Handler, d.Key})
 		p.index = p.key.commits
-		p.behind = p.index > 0 && d.Sequence <= p.key.lastSequence
+		if p.index > 0 && d.Sequence <= p.key.lastSequence {
+			p.breach().behind = true
+		}
 		p.key.commits++
 		p.key.lastSequence = max(p.key.lastSequence, d.Sequence)
 	}
@@ -97,12 +100,18 @@ func (l *Ledger) granted(h *laneHistory, a *Claim, picked *Picked) {
 		l.invent(fmt.Sprintf("Claim of lane %d granted #%d, which nobody published", a.Lane, picked.Delivery))
 		return
 	}
-	p.regranted = p.regranted || p.fate == completed
-	if p.dead && !(p.swept && a.Seen != 0) {
-		p.revived = "Claim"
+	if p.fate == completed {
+		p.breach().regranted = true
 	}
-	p.beside = l.besideWhom(p, a.Number, picked.After)
-	p.last = &run{Token: Token{a.Lane, h.epoch, a.Holder, a.Number}, earlier: p.last}
+	if p.dead && !(p.swept && a.Seen != 0) {
+		p.breach().revived = "Claim"
+	}
+	if why := l.besideWhom(p, a.Number, picked.After); why != "" {
+		p.breach().beside = why
+	}
+	r := l.newRuns.take()
+	*r = run{Token: Token{a.Lane, h.epoch, a.Holder, a.Number}, earlier: p.last}
+	p.last = r
 	h.current = append(h.current, p)
 	if p.key != nil {
 		p.key.open++
@@ -114,8 +123,6 @@ func (l *Ledger) granted(h *laneHistory, a *Claim, picked *Picked) {
 // at once; "" when it does not.
 func (l *Ledger) besideWhom(p *pairHistory, claim int64, after DeliveryID) string {
 	switch before := l.byID[after]; {
-	case p.beside != "":
-		return p.beside
 	case p.last != nil && p.last.phase == open:
 		return "granted beside its own run " + p.last.String()
 	case after == 0 && p.key != nil && p.key.open > 0:
@@ -160,22 +167,17 @@ func (l *Ledger) takenOver(semantics Semantics, a *TakeOver) {
 		}
 		l.close(h, p, lost)
 		if semantics == Locking {
-			p.last.fence(l.now)
+			p.last.phase = fenced
 		}
 	}
 	h.holder = a.Holder
 	h.epoch++
 }
 
-func (r *run) fence(now int64) {
-	r.phase = fenced
-	r.fencedAt = now
-}
-
 // charge charges what a takeover found in flight, by its own reckoning, and
 // compares with what the store says it charged.
 func (l *Ledger) charge(holder Holder, list []*pairHistory, refused, charged []DeliveryID) {
-	killer := l.killerOf(holder)
+	death, killed := l.deathOf(holder)
 	for _, p := range list {
 		l.touch(p)
 		if !p.pending() || slices.Contains(refused, p.id) {
@@ -185,13 +187,15 @@ func (l *Ledger) charge(holder Holder, list []*pairHistory, refused, charged []D
 		started := startedFirst(p, list)
 		switch {
 		case slices.Contains(charged, p.id) && !started:
-			p.mischarged = "charged although it stood behind another of its key and never started"
+			p.breach().mischarged = "charged although it stood behind another of its key and never started"
 		case !slices.Contains(charged, p.id) && started:
-			p.mischarged = "not charged although its worker was taken for dead"
+			p.breach().mischarged = "not charged although its worker was taken for dead"
 		}
 		if started {
 			p.charge(p.last)
-			p.blame(killer)
+		}
+		if started && killed {
+			p.blame(death)
 		}
 	}
 }
@@ -216,19 +220,22 @@ func (p *pairHistory) charge(r *run) {
 	if r == nil {
 		return
 	}
-	r.charges++
-	p.overcharged = p.overcharged || r.charges > 1
+	if r.charges++; r.charges > 1 {
+		p.breach().overcharged = true
+	}
 }
 
 // blame counts a charge for the delivery that killed the worker.
-func (p *pairHistory) blame(killer *pairHistory) {
-	if killer == nil || killer == p {
+func (p *pairHistory) blame(death kill) {
+	if death.by == p {
 		return
 	}
-	if slices.Contains(p.killedBy, killer) {
-		p.chargedFor = killer
+	for _, k := range p.blamed {
+		if k.by == death.by && k.life == death.life {
+			p.breach().chargedFor = death.by
+		}
 	}
-	p.killedBy = append(p.killedBy, killer)
+	p.blamed = append(p.blamed, death)
 }
 
 func (l *Ledger) lostCharged(a *ChargeLost) {
@@ -243,7 +250,7 @@ func (l *Ledger) lostCharged(a *ChargeLost) {
 		case slices.Contains(a.Refused, p.id):
 			p.last.phase = stuck
 		default:
-			p.last.fence(l.now)
+			p.last.phase = fenced
 		}
 	}
 	h.lost = h.lost[:0]
@@ -291,13 +298,13 @@ func (l *Ledger) acceptEnd(semantics Semantics, lease *Lease, call string) *pair
 	if semantics == Locking || !late {
 		l.accept(lease.Lane, lease.Holder, call)
 	}
-	if r == nil {
-		if semantics == Locking {
-			p.unknownEnd = lease.Token
-		}
-		return p
+	switch {
+	case r == nil && semantics == Locking:
+		unknown := lease.Token // a copy: the action must not escape
+		p.breach().unknownEnd = &unknown
+	case r != nil && r.phase == fenced:
+		p.breach().fencedEnd = &r.Token
 	}
-	r.acceptedAt = l.now
 	return p
 }
 
@@ -321,13 +328,13 @@ func (l *Ledger) done(p *pairHistory, lease *Lease) {
 		l.close(l.lane(p.last.Lane), p, ended)
 	}
 	if before := l.byID[lease.After]; before.pending() && !before.excepted && before.key == p.key {
-		p.early = before
+		p.breach().early = before
 	}
 	if p.key == nil || p.excepted {
 		return
 	}
 	if later := p.key.lastDone; later != nil && later.index > p.index {
-		p.overtakenBy = later
+		p.breach().overtakenBy = later
 		return
 	}
 	p.key.lastDone = p
@@ -336,7 +343,7 @@ func (l *Ledger) done(p *pairHistory, lease *Lease) {
 // revive notes a call that treated a dead delivery as a living one.
 func (p *pairHistory) revive(call string) {
 	if p.dead {
-		p.revived = call
+		p.breach().revived = call
 	}
 }
 
@@ -414,7 +421,9 @@ func (l *Ledger) relinquished(a *Relinquish) {
 	h := l.accept(a.Lane, a.Holder, "Relinquish")
 	for len(h.current) > 0 {
 		p := h.current[len(h.current)-1]
-		p.dropped = p.dropped || runs(a.Running, InFlight{p.id, p.last.Claim})
+		if runs(a.Running, InFlight{p.id, p.last.Claim}) {
+			p.breach().dropped = true
+		}
 		l.close(h, p, givenBack)
 	}
 	h.holder = Holder{}
@@ -424,7 +433,8 @@ func (l *Ledger) requeued(a *Requeue) {
 	for _, id := range a.Requeued {
 		if p := l.byID[id]; p != nil {
 			p.dead, p.swept, p.excepted = false, false, true
-			p.charges, p.takeovers, p.killedBy = 0, 0, nil
+			p.charges, p.takeovers, p.blamed = 0, 0, nil
+			p.lives++
 			l.touch(p)
 		}
 	}
@@ -433,6 +443,9 @@ func (l *Ledger) requeued(a *Requeue) {
 func (l *Ledger) purged(a *Purge) {
 	for _, id := range a.Dead {
 		if p := l.byID[id]; p != nil {
+			if p.pending() {
+				p.breach().deleted = "purged although it was pending"
+			}
 			p.fate = purged
 			l.touch(p)
 		}
@@ -447,7 +460,9 @@ func (l *Ledger) purged(a *Purge) {
 func (l *Ledger) forget(event string) {
 	for p := l.ofEvent[event]; p != nil; p = p.sibling {
 		p.forgotten = true
-		delete(l.pairOf, p.pair)
+		if p.fate == alive {
+			p.breach().deleted = "its event was purged although it was there"
+		}
 		l.touch(p)
 	}
 	delete(l.ofEvent, event)

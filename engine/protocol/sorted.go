@@ -104,3 +104,20 @@ func withoutID(set []DeliveryID, id DeliveryID) []DeliveryID {
 	}
 	return append(set[:i], set[i+1:]...)
 }
+
+// slab hands out zeroed elements from blocks that grow to 64: one allocation
+// for many, without burdening a State that holds two rows.
+type slab[T any] struct {
+	free []T
+	size int
+}
+
+func (s *slab[T]) take() *T {
+	if len(s.free) == 0 {
+		s.size = min(64, 2*s.size+1)
+		s.free = make([]T, s.size)
+	}
+	x := &s.free[0]
+	s.free = s.free[1:]
+	return x
+}

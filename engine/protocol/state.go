@@ -28,6 +28,8 @@ type State struct {
 	outcomes []Outcome
 	charged  []DeliveryID
 	spare    []*row // rows of deliveries that are gone, to be used again
+	newRows  slab[row]
+	newEvent slab[eventRow]
 }
 
 // row is a delivery with what finds its neighbours.
@@ -247,7 +249,7 @@ func (s *State) newRow() *row {
 		s.spare = s.spare[:n-1]
 		return r
 	}
-	return new(row)
+	return s.newRows.take()
 }
 
 // removeRow deletes a delivery.

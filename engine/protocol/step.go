@@ -41,7 +41,6 @@ func Step(s *State, l *Ledger, a Action) (*Refusal, *Violation) {
 
 // begin empties the scope of the action before.
 func (l *Ledger) begin() {
-	l.now++
 	l.touched.pairs = l.touched.pairs[:0]
 	l.touched.lanes = l.touched.lanes[:0]
 }
@@ -85,11 +84,11 @@ func (s *State) apply(a Action) *Refusal {
 	case Complete:
 		return compare(s.Complete(a), a.Verdict, "Complete", a.Lease)
 	case Reschedule:
-		return compareEnd(s.Reschedule(a), a.Verdict, a.Refused, "Reschedule", &a.Lease)
+		return compareEnd(s.Reschedule(a), a.Verdict, a.Refused, "Reschedule", a.Lease)
 	case Snooze:
-		return compareEnd(s.Snooze(a), a.Verdict, a.Refused, "Snooze", &a.Lease)
+		return compareEnd(s.Snooze(a), a.Verdict, a.Refused, "Snooze", a.Lease)
 	case Bury:
-		return compareEnd(s.Bury(a), a.Verdict, a.Refused, "Bury", &a.Lease)
+		return compareEnd(s.Bury(a), a.Verdict, a.Refused, "Bury", a.Lease)
 	case Release:
 		return compareEach(s.Release(a), "Release", a.Leases, a.Verdicts)
 	case Relinquish:
@@ -116,8 +115,8 @@ func (s *State) applyPublish(a *Publish) *Refusal {
 }
 
 // refuse turns a failed guard of an action that the store performed into a
-// Refusal. Its subject is worded only then; passing it does not allocate when
-// it is small or shared.
+// Refusal. Its subject is worded only then, and passed by value until then,
+// so that actions need not move to the heap.
 func refuse[T any](o Outcome, action string, subject T) *Refusal {
 	if o.OK() {
 		return nil
@@ -145,7 +144,7 @@ func compare[T any](o Outcome, said Verdict, action string, subject T) *Refusal 
 
 // compareEnd compares the verdict of an end that keeps the row. A refused row
 // has none: then the lane alone was written, under the same guards.
-func compareEnd(o Outcome, said Verdict, refused bool, action string, lease *Lease) *Refusal {
+func compareEnd(o Outcome, said Verdict, refused bool, action string, lease Lease) *Refusal {
 	if refused {
 		said = Applied
 	}
@@ -160,7 +159,7 @@ func compareEach(outcomes []Outcome, action string, leases []Lease, said []Verdi
 		if outcomes[i].Guard == "refused" {
 			continue
 		}
-		if r := compare(outcomes[i], said[i], action, &leases[i]); r != nil {
+		if r := compare(outcomes[i], said[i], action, leases[i]); r != nil {
 			return r
 		}
 	}
