@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -32,6 +33,8 @@ type Dispatcher struct {
 
 	storeTime   protocol.Time // the last reply's Now …
 	storeTimeAt Instant       // … and when it was received
+	// clockDoubted: a call came too late; Subscribe will tell the time.
+	clockDoubted bool
 
 	lanes   []*heldLane // sorted by lane
 	avoid   []avoidedLane
@@ -208,6 +211,7 @@ func (d *Dispatcher) callReturned(at Instant, in CallReturned) {
 		return
 	}
 	d.noteStore(in.Err)
+	d.noteClock(in.Err)
 	switch input := c.input.(type) {
 	case SubscribeInput:
 		d.subscribeReturned(at, in)
@@ -223,6 +227,15 @@ func (d *Dispatcher) callReturned(at Instant, in CallReturned) {
 		d.releaseReturned(at, c, in)
 	default:
 		d.endReturned(at, c, in)
+	}
+}
+
+// noteClock asks for the store's clock anew when a call came too late for a
+// not-after that rests on our idea of it: without that a clock set forward
+// would shut a worker out until the next refresh of its subscriptions.
+func (d *Dispatcher) noteClock(err error) {
+	if errors.Is(err, ErrTooLate) && !mutant.On("clock-not-asked-anew") {
+		d.renew, d.clockDoubted = retryState{}, true
 	}
 }
 
@@ -295,7 +308,7 @@ func (d *Dispatcher) handler(name string) *dispatchHandler {
 const subscribeEvery = time.Minute
 
 func (d *Dispatcher) subscribe(at Instant) {
-	if d.phase == phaseStopping || outstanding[SubscribeInput](d) > 0 {
+	if d.phase == phaseStopping && !d.clockDoubted || outstanding[SubscribeInput](d) > 0 {
 		return
 	}
 	if !d.renew.due(at) {
@@ -312,7 +325,7 @@ func (d *Dispatcher) subscribeReturned(at Instant, in CallReturned) {
 	}
 	reply := in.Reply.(*SubscribeReply)
 	d.heard(at, reply.Now)
-	d.group = reply.Group
+	d.group, d.clockDoubted = reply.Group, false
 	d.renew.after(at, subscribeEvery)
 	if d.phase != phaseStarting {
 		return

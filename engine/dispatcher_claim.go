@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/relaybus-go/relaybus/engine/protocol"
 	"github.com/relaybus-go/relaybus/internal/mutant"
 )
 
@@ -14,7 +15,10 @@ type claimPlan struct {
 	eager     bool       // the last claim granted something: go on without waiting
 	woken     bool       // a hint says that something is due
 	abandoned bool       // an earlier Claim or Relinquish has an unknown outcome
-	cursor    LaneID     // the rotation over held lanes continues behind it
+	// doubt is the store time up to which an abandoned Claim or Relinquish
+	// may still be applied: its not-after.
+	doubt     protocol.Time
+	cursor    LaneID // the rotation over held lanes continues behind it
 	allMineAt Instant
 	stuckAt   Instant
 	timersSet bool
@@ -118,7 +122,8 @@ func (d *Dispatcher) sendClaim(at Instant, room int) {
 	if mutant.On("abandoned-claim-forgotten") {
 		in.AllMine = false
 	}
-	in.SuspectRunning = d.suspectRunning()
+	// An abandoned claim may still be granted a suspect.
+	in.SuspectRunning = d.suspectRunning() || d.claim.doubt > 0
 	d.chooseLanes(at, &in)
 	for _, a := range d.avoid {
 		in.Avoid = append(in.Avoid, a.LaneEpoch)
@@ -193,15 +198,12 @@ func (d *Dispatcher) suspectRunning() bool {
 
 func (d *Dispatcher) claimReturned(at Instant, c *call, input ClaimInput, in CallReturned) {
 	if in.Err != nil {
-		// A store may have applied some lanes before it failed, so even a
-		// retryable error counts as unknown here.
-		d.claim.abandoned = true
-		d.claim.retry.failed(d, at)
+		d.abandonClaim(at, input.NotAfter, in.Err)
 		return
 	}
 	reply := in.Reply.(*ClaimReply)
 	d.heard(at, reply.Now)
-	d.claim.abandoned = false
+	d.trustClaims(reply.Now)
 	if input.AllMine {
 		d.claim.allMineAt = at.plus(d.cfg.Lease)
 		d.loseUnlisted(at, reply.Lanes)
@@ -213,6 +215,26 @@ func (d *Dispatcher) claimReturned(at Instant, c *call, input ClaimInput, in Cal
 	d.adoptLanes(at, c.sent, reply)
 	granted := d.adoptPicks(at, c.sent, reply.Picks)
 	d.planNextClaim(at, granted)
+}
+
+// abandonClaim notes a Claim or Relinquish that may have been applied, and may
+// still be. A store may have applied some lanes before it failed, so even a
+// retryable error counts as unknown; but then nothing more is to come.
+func (d *Dispatcher) abandonClaim(at Instant, notAfter protocol.Time, err error) {
+	d.claim.abandoned = true
+	d.claim.retry.failed(d, at)
+	if !isRetryable(err) && !IsDefinite(err) && !mutant.On("late-claim-forgotten") {
+		d.claim.doubt = max(d.claim.doubt, notAfter)
+	}
+}
+
+// trustClaims ends the doubt after a claim that succeeded. One that succeeded
+// before the not-after of an abandoned call proves nothing: the abandoned one
+// may be applied behind it and grant lanes that this worker never hears of.
+func (d *Dispatcher) trustClaims(now protocol.Time) {
+	if now > d.claim.doubt {
+		d.claim.abandoned, d.claim.doubt = false, 0
+	}
 }
 
 func (d *Dispatcher) laneRefusals(at Instant, input ClaimInput, reply *ClaimReply) {
@@ -339,8 +361,7 @@ func (d *Dispatcher) unsettledLanes() []LaneID {
 
 func (d *Dispatcher) relinquishReturned(at Instant, input RelinquishInput, in CallReturned) {
 	if in.Err != nil {
-		d.claim.abandoned = true
-		d.claim.retry.failed(d, at)
+		d.abandonClaim(at, input.NotAfter, in.Err)
 		return
 	}
 	reply := in.Reply.(*RelinquishReply)

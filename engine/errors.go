@@ -1,12 +1,19 @@
 package engine
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 var (
 	// ErrRetryable marks an error after which nothing was applied and the
 	// same call may succeed: a serialization failure, a deadlock, a write
 	// conflict. Stores wrap it.
 	ErrRetryable = errors.New("nothing was applied; try again")
+	// ErrTooLate is returned by stores for a call that was served after its
+	// NotAfter: nothing was applied. It wraps ErrRetryable. The caller's idea
+	// of the store's clock is wrong, or the call was held up on its way.
+	ErrTooLate = fmt.Errorf("the call reached the store after its time: %w", ErrRetryable)
 	// ErrCommitUnknown is returned by InTx when COMMIT was sent and its
 	// outcome was not learnt.
 	ErrCommitUnknown = errors.New("the outcome of COMMIT is unknown")

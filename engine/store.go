@@ -113,8 +113,8 @@ type ClaimInput struct {
 	// Running is everything this instance has started, plans to start, or has
 	// not settled: sorted by delivery. What a lane lists beyond it drops out.
 	Running []Running
-	// SuspectRunning: a delivery with takeovers > 0 is in flight already, so
-	// none may be picked.
+	// SuspectRunning: a delivery with takeovers > 0 is in flight already, or
+	// may be by an abandoned claim, so none may be picked.
 	SuspectRunning bool
 	// Handlers are all handlers of this worker with the room left.
 	Handlers []HandlerRoom
