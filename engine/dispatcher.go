@@ -39,6 +39,11 @@ type Dispatcher struct {
 	lanes   []*heldLane // sorted by lane
 	avoid   []avoidedLane
 	chains  []*chain // in the order they were granted
+	runs    map[RunID]*job
+	jobs    int            // granted and not settled …
+	states  [jobStates]int // … by state
+	active  int            // chains that take a slot
+	limits  alarm          // when to look at the runs' time limits
 	unknown []unknownCommits
 
 	claim  claimPlan
@@ -47,8 +52,8 @@ type Dispatcher struct {
 	flush  flushPlan
 	away   int // store calls that failed in a row
 
-	stopAt    Instant
-	stopGrace time.Duration
+	stopAt Instant
+	stop   Stop
 
 	effects []Effect
 	wake    wakeTimer
@@ -99,20 +104,44 @@ func (w *wakeTimer) in(d time.Duration) {
 // use it; self-fencing uses since, which also listens to the wall clock.
 func (t Instant) reached(u Instant) bool { return t.Mono >= u.Mono }
 
+// alarm is the earliest of several deadlines.
+type alarm struct {
+	at    Instant
+	armed bool
+}
+
+func (a *alarm) within(now Instant, d time.Duration) {
+	if at := now.plus(d); !a.armed || at.Mono < a.at.Mono {
+		a.at, a.armed = at, true
+	}
+}
+
+func (a *alarm) reached(now Instant) bool { return a.armed && now.reached(a.at) }
+
+func (a *alarm) wake(now Instant, w *wakeTimer) {
+	if a.armed {
+		w.at(now, a.at)
+	}
+}
+
 func (t Instant) plus(d time.Duration) Instant {
 	return Instant{Wall: t.Wall + int64(d), Mono: t.Mono + d}
 }
 
 func newDispatcher(cfg dispatcherConfig) *Dispatcher {
-	return &Dispatcher{cfg: cfg}
+	cfg.Handlers = slices.Clone(cfg.Handlers) // their counts are this instance's
+	return &Dispatcher{cfg: cfg, runs: map[RunID]*job{}}
 }
 
-// Step records in, which happened at at, and returns what to do now. The
-// returned slice is valid until the next Step.
-func (d *Dispatcher) Step(at Instant, in Input) []Effect {
+// Step records what happened up to at, in order, and returns what to do now.
+// Many inputs may share a Step: deciding once for all of them is cheaper and
+// makes fuller batches. The returned slice is valid until the next Step.
+func (d *Dispatcher) Step(at Instant, inputs ...Input) []Effect {
 	d.effects = d.effects[:0]
 	d.wake = wakeTimer{}
-	d.record(at, in)
+	for _, in := range inputs {
+		d.record(at, in)
+	}
 	d.sweep()
 	d.decide(at)
 	d.sweep()
@@ -139,7 +168,7 @@ func (d *Dispatcher) record(at Instant, in Input) {
 	case Wake:
 		d.claim.woken = true
 	case Stop:
-		d.beginStop(at, in.Grace)
+		d.beginStop(at, in)
 	case CallReturned:
 		d.callReturned(at, in)
 	case RunReturned:

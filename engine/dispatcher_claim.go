@@ -80,30 +80,16 @@ func (d *Dispatcher) startClaimTimers(at Instant) {
 // room is how many chains can be started now. What is granted but not settled
 // is bounded too, so that a store that is away does not fill memory.
 func (d *Dispatcher) room() int {
-	active, held := 0, 0
-	for _, c := range d.chains {
-		if c.active() {
-			active++
-		}
-		held += len(c.members)
-	}
-	if held >= 2*d.cfg.Concurrency+d.cfg.ClaimLimit {
+	if d.jobs >= 2*d.cfg.Concurrency+d.cfg.ClaimLimit {
 		return 0
 	}
-	return max(0, d.cfg.Concurrency-active)
+	return max(0, d.cfg.Concurrency-d.active)
 }
 
 func (d *Dispatcher) handlerRooms() []HandlerRoom {
 	rooms := make([]HandlerRoom, len(d.cfg.Handlers))
 	for i, h := range d.cfg.Handlers {
-		rooms[i] = HandlerRoom{Name: h.Name, Room: h.Concurrency}
-	}
-	for _, c := range d.chains {
-		if c.handler == nil || !c.active() {
-			continue
-		}
-		i := slices.IndexFunc(rooms, func(r HandlerRoom) bool { return r.Name == c.handler.Name })
-		rooms[i].Room = max(0, rooms[i].Room-1)
+		rooms[i] = HandlerRoom{Name: h.Name, Room: max(0, h.Concurrency-h.active)}
 	}
 	return rooms
 }
@@ -318,18 +304,13 @@ func (d *Dispatcher) relinquishIdle(at Instant) bool {
 	var idle []LaneEpoch
 	drained := false
 	for _, l := range d.lanes {
-		if d.laneBusy(l.LaneEpoch) {
+		if wait := d.idleAfter() - (at.Mono - l.yielded.Mono); wait > 0 && (!l.draining || drained) {
+			d.wake.in(wait)
 			continue
 		}
-		wait := d.idleAfter() - (at.Mono - l.yielded.Mono)
-		switch {
-		case l.draining && !drained:
-			drained = true
+		if !d.laneBusy(l.LaneEpoch) {
+			drained = drained || l.draining
 			idle = append(idle, l.LaneEpoch)
-		case wait <= 0:
-			idle = append(idle, l.LaneEpoch)
-		default:
-			d.wake.in(wait)
 		}
 	}
 	if len(idle) == 0 {

@@ -32,6 +32,9 @@ func (f *flushPlan) note(at Instant, window time.Duration) {
 // sendEnds sends the ends that nothing before them in their chain holds back,
 // and releases.
 func (d *Dispatcher) sendEnds(at Instant) {
+	if d.states[jobEnding]+d.states[jobReleasing] == 0 {
+		return
+	}
 	free := maxEndCalls - d.endCallsOutstanding()
 	for _, c := range d.chains {
 		if free <= 0 {
@@ -94,7 +97,7 @@ func restOf(c *chain) []Lease {
 
 func (d *Dispatcher) endReturned(at Instant, c *call, in CallReturned) {
 	j := c.jobs[0]
-	ch := d.chainOf(j)
+	ch := j.chain
 	if ch == nil {
 		return
 	}
@@ -122,7 +125,7 @@ func (d *Dispatcher) endKnown(at Instant, c *chain, j *job, v Verdict) {
 		case later.state == jobRest && v == Applied && !mutant.On("rest-kept-after-end"):
 			d.remove(c, later)
 		case later.state == jobRest:
-			later.state = jobReleasing
+			d.set(later, jobReleasing)
 		}
 	}
 	d.remove(c, j)
@@ -132,7 +135,7 @@ func (d *Dispatcher) endKnown(at Instant, c *chain, j *job, v Verdict) {
 func (d *Dispatcher) resume(c *chain) {
 	for _, later := range c.members {
 		if later.state == jobRest {
-			later.state = jobWaiting
+			d.set(later, jobWaiting)
 		}
 	}
 }
@@ -263,7 +266,7 @@ func (d *Dispatcher) releaseReturned(at Instant, c *call, in CallReturned) {
 		d.heard(at, in.Reply.(*ReleaseReply).Now)
 	}
 	for _, j := range c.jobs {
-		if ch := d.chainOf(j); ch != nil {
+		if ch := j.chain; ch != nil {
 			d.observeEnd(ObservedReleased, ch, j, in.Err)
 			d.remove(ch, j)
 		}
@@ -274,13 +277,13 @@ func (d *Dispatcher) releaseReturned(at Instant, c *call, in CallReturned) {
 // disjoint chains: when the window closed, a batch is full, nothing runs that
 // could still join, or the bus stops.
 func (d *Dispatcher) sendCompletions(at Instant) {
-	for outstanding[CompleteManyInput](d) < maxCompletionCalls {
-		jobs := d.completable(at)
-		if len(jobs) == 0 {
+	for d.states[jobSucceeded] > 0 && outstanding[CompleteManyInput](d) < maxCompletionCalls {
+		if !d.flushDue(at, d.states[jobSucceeded]) {
+			d.wake.at(at, d.flush.due)
 			return
 		}
-		if !d.flushDue(at, len(jobs)) {
-			d.wake.at(at, d.flush.due)
+		jobs := d.completable(at)
+		if len(jobs) == 0 {
 			return
 		}
 		d.flush.armed = false
@@ -297,7 +300,7 @@ func (d *Dispatcher) flushDue(at Instant, n int) bool {
 	if n >= d.cfg.CompletionBatch || d.phase == phaseStopping || !d.flush.armed || at.reached(d.flush.due) {
 		return true
 	}
-	return !slices.ContainsFunc(d.chains, (*chain).active)
+	return d.active == 0
 }
 
 // completable collects, per chain, the successes at its front: in order, and
@@ -325,7 +328,7 @@ func (d *Dispatcher) completable(at Instant) []*job {
 func (d *Dispatcher) completionsReturned(at Instant, c *call, in CallReturned) {
 	if in.Err != nil {
 		for _, j := range c.jobs {
-			if ch := d.chainOf(j); ch != nil && IsDefinite(in.Err) {
+			if ch := j.chain; ch != nil && IsDefinite(in.Err) {
 				d.completionRefused(at, ch, j, in.Err)
 				continue
 			}
@@ -336,7 +339,7 @@ func (d *Dispatcher) completionsReturned(at Instant, c *call, in CallReturned) {
 	reply := in.Reply.(*CompleteManyReply)
 	d.heard(at, reply.Now)
 	for i, j := range c.jobs {
-		ch := d.chainOf(j)
+		ch := j.chain
 		if ch == nil {
 			continue
 		}
@@ -360,7 +363,8 @@ func (d *Dispatcher) completionLost(at Instant, c *chain, j *job) {
 	if j.lease.After != 0 {
 		// It may have been refused for its predecessor alone, and its lane
 		// lists it still.
-		j.state, j.asked, j.unsure, j.retry = jobReleasing, false, false, retryState{}
+		j.asked, j.unsure, j.retry = false, false, retryState{}
+		d.set(j, jobReleasing)
 		return
 	}
 	d.remove(c, j)
@@ -371,13 +375,4 @@ func (d *Dispatcher) completionLost(at Instant, c *chain, j *job) {
 func (d *Dispatcher) completionRefused(at Instant, c *chain, j *job, err error) {
 	j.asked, j.unsure, j.retry = false, false, retryState{}
 	d.finish(at, c, j, d.failure(c, j, RunResult{Err: err, Delay: -1}))
-}
-
-func (d *Dispatcher) chainOf(j *job) *chain {
-	for _, c := range d.chains {
-		if slices.Contains(c.members, j) {
-			return c
-		}
-	}
-	return nil
 }

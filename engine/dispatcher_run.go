@@ -13,14 +13,16 @@ import (
 type chain struct {
 	lane    LaneEpoch
 	handler *dispatchHandler
-	members []*job // in sequence; settled ones are removed from the front
+	members []*job // in sequence; settled ones are removed
+	busy    int    // members that run or wait to
 }
 
 // job is one granted delivery on its way to its end.
 type job struct {
+	chain  *chain // nil once it is settled
 	picked Picked
 	lease  Lease
-	state  jobState
+	state  jobState // changed by Dispatcher.set alone
 
 	run       RunID // of the run outstanding, 0: none
 	started   Instant
@@ -56,6 +58,8 @@ const (
 	// jobZombie: the store no longer lists it, but its run has not returned;
 	// stated as running until then, so that it is not started twice here.
 	jobZombie
+
+	jobStates = iota // how many there are
 )
 
 // end is how a run is to be ended, when not by CompleteMany or Release.
@@ -77,10 +81,30 @@ const (
 
 // active reports whether the chain takes a slot: something of it runs or is
 // about to.
-func (c *chain) active() bool {
-	return slices.ContainsFunc(c.members, func(j *job) bool {
-		return j.state == jobRunning || j.state == jobWaiting
-	})
+func (c *chain) active() bool { return c.busy > 0 }
+
+// set moves a job to another state. The counts that follow it let decide skip
+// what there is none of, however many chains there are.
+func (d *Dispatcher) set(j *job, s jobState) {
+	d.count(j, -1)
+	j.state = s
+	d.count(j, +1)
+}
+
+func (d *Dispatcher) count(j *job, n int) {
+	d.jobs += n
+	d.states[j.state] += n
+	if j.state != jobWaiting && j.state != jobRunning {
+		return
+	}
+	was := j.chain.active()
+	j.chain.busy += n
+	if j.chain.active() != was {
+		d.active += n
+		if j.chain.handler != nil {
+			j.chain.handler.active += n
+		}
+	}
 }
 
 // unsettled reports whether an end was sent and its outcome is not known.
@@ -102,22 +126,23 @@ func (c *chain) unknownFor(at Instant) time.Duration {
 // adoptPicks turns what a claim granted into chains and returns how many
 // deliveries it granted.
 func (d *Dispatcher) adoptPicks(at, sent Instant, picks []Picked) int {
-	var last *chain
+	first := len(d.chains)
+	jobs := make([]job, len(picks))
 	for i := range picks {
-		j := &job{picked: picks[i], lease: picks[i].Lease}
-		if last != nil && follows(last, j) {
-			last.members = append(last.members, j)
-		} else {
-			last = &chain{
+		j := &jobs[i]
+		j.picked, j.lease = picks[i], picks[i].Lease
+		if i == 0 || !follows(d.chains[len(d.chains)-1], j) {
+			d.chains = append(d.chains, &chain{
 				lane:    LaneEpoch{Lane: j.lease.Lane, Epoch: j.lease.Epoch},
 				handler: d.handler(j.picked.Delivery.Handler),
-				members: []*job{j},
-			}
-			d.chains = append(d.chains, last)
+			})
 		}
+		j.chain = d.chains[len(d.chains)-1]
+		j.chain.members = append(j.chain.members, j)
+		d.count(j, +1)
 	}
 	late := at.since(sent) >= d.cfg.Lease
-	for _, c := range d.chains[len(d.chains)-countChains(picks):] {
+	for _, c := range d.chains[first:] {
 		d.admit(at, c, late)
 	}
 	return len(picks)
@@ -126,18 +151,6 @@ func (d *Dispatcher) adoptPicks(at, sent Instant, picks []Picked) int {
 func follows(c *chain, j *job) bool {
 	before := c.members[len(c.members)-1]
 	return j.lease.After != 0 && j.lease.After == before.lease.Delivery && j.lease.Lane == before.lease.Lane
-}
-
-func countChains(picks []Picked) int {
-	n := 0
-	for i := range picks {
-		follower := i > 0 && picks[i].Lease.After != 0 &&
-			picks[i].Lease.After == picks[i-1].Lease.Delivery && picks[i].Lease.Lane == picks[i-1].Lease.Lane
-		if !follower {
-			n++
-		}
-	}
-	return n
 }
 
 // admit decides what becomes of a chain that was just granted: run it, bury a
@@ -167,7 +180,7 @@ func buriedText(row *Delivery) string {
 // plain handler's next may start before the completion of the one before is
 // acknowledged; a transactional one's may not, its snapshot would miss it.
 func (d *Dispatcher) startRuns(at Instant) {
-	if d.phase != phaseRunning {
+	if d.phase != phaseRunning || d.states[jobWaiting] == 0 {
 		return
 	}
 	for _, c := range d.chains {
@@ -179,6 +192,9 @@ func (d *Dispatcher) startRuns(at Instant) {
 
 // next returns the member to start now, or nil.
 func (c *chain) next() *job {
+	if !c.active() {
+		return nil
+	}
 	for i, j := range c.members {
 		switch j.state {
 		case jobWaiting:
@@ -200,31 +216,32 @@ func (d *Dispatcher) start(at Instant, c *chain, j *job) {
 		return
 	}
 	d.lastRun++
-	j.run, j.state, j.started = d.lastRun, jobRunning, at
+	j.run, j.started = d.lastRun, at
+	d.runs[j.run] = j
+	d.set(j, jobRunning)
 	d.emit(Run{
 		ID: j.run, Picked: j.picked, Handler: c.handler.Name,
 		MaxAttempts: c.handler.MaxAttempts, TTL: d.cfg.Lease, Gate: new(Gate),
 	})
-	d.wake.in(c.handler.Timeout)
+	d.limits.within(at, c.handler.Timeout)
 }
 
-func (d *Dispatcher) findRun(id RunID) (*chain, *job) {
-	for _, c := range d.chains {
-		for _, j := range c.members {
-			if j.run == id {
-				return c, j
-			}
-		}
+// takeRun returns the job of a run that is over, or nil when it was retired.
+func (d *Dispatcher) takeRun(id RunID) *job {
+	j := d.runs[id]
+	if j != nil {
+		delete(d.runs, id)
+		j.run = 0
 	}
-	return nil, nil
+	return j
 }
 
 func (d *Dispatcher) runReturned(at Instant, in RunReturned) {
-	c, j := d.findRun(in.ID)
-	if j == nil {
+	j := d.takeRun(in.ID)
+	if j == nil || j.chain == nil {
 		return // it was retired: its end is already on its way
 	}
-	j.run = 0
+	c := j.chain
 	d.noteCommit(j.lease.Delivery, in.Result.Outcome)
 	if j.state == jobZombie {
 		d.remove(c, j)
@@ -234,7 +251,7 @@ func (d *Dispatcher) runReturned(at Instant, in RunReturned) {
 	case outcome == Succeeded && j.orphaned:
 		d.giveBack(at, c, j)
 	case outcome == Succeeded:
-		j.state = jobSucceeded
+		d.set(j, jobSucceeded)
 		d.flush.note(at, d.cfg.Window)
 	case outcome == Committed:
 		d.observeEnd(ObservedCompleted, c, j, nil)
@@ -243,6 +260,8 @@ func (d *Dispatcher) runReturned(at Instant, in RunReturned) {
 		d.observeEnd(ObservedLeaseLost, c, j, nil)
 		d.releaseAfter(at, c, j)
 		d.remove(c, j)
+	case outcome == CommitUnknown && mutant.On("settled-by-completing"):
+		d.set(j, jobSucceeded)
 	case outcome == CommitUnknown:
 		d.finish(at, c, j, d.settlement(j))
 	default:
@@ -295,7 +314,8 @@ func errorText(err error) string {
 // finish decides a member's end. What stands behind it in the chain is
 // released by the same write.
 func (d *Dispatcher) finish(at Instant, c *chain, j *job, e end) {
-	j.state, j.end = jobEnding, e
+	j.end = e
+	d.set(j, jobEnding)
 	for _, later := range c.after(j) {
 		d.putAside(at, c, later, jobRest)
 	}
@@ -320,7 +340,7 @@ func (d *Dispatcher) putAside(at Instant, c *chain, j *job, state jobState) {
 	case j.run != 0:
 		d.cancel(at, j, ErrLeaseLost)
 		if state == jobRest || state == jobZombie {
-			j.state = jobZombie
+			d.set(j, jobZombie)
 		}
 		j.orphaned = true
 	case state == jobZombie:
@@ -328,7 +348,7 @@ func (d *Dispatcher) putAside(at Instant, c *chain, j *job, state jobState) {
 	case j.state == jobEnding || j.call != 0 || j.asked:
 		// Its own end decides.
 	default:
-		j.state = state
+		d.set(j, state)
 	}
 }
 
@@ -346,7 +366,7 @@ func (d *Dispatcher) abandonChain(at Instant, c *chain, cause error) {
 		case jobRunning:
 			d.cancel(at, j, cause)
 		case jobWaiting:
-			j.state = jobReleasing
+			d.set(j, jobReleasing)
 		}
 	}
 }
@@ -354,13 +374,16 @@ func (d *Dispatcher) abandonChain(at Instant, c *chain, cause error) {
 // releaseDraining gives back the followers of draining lanes that were not
 // started; what runs may finish.
 func (d *Dispatcher) releaseDraining() {
+	if d.states[jobWaiting] == 0 || !slices.ContainsFunc(d.lanes, func(l *heldLane) bool { return l.draining }) {
+		return
+	}
 	for _, c := range d.chains {
 		if l := d.lane(c.lane.Lane); l == nil || !l.draining || l.Epoch != c.lane.Epoch {
 			continue
 		}
 		for i, j := range c.members {
 			if i > 0 && j.state == jobWaiting {
-				j.state = jobReleasing
+				d.set(j, jobReleasing)
 			}
 		}
 	}
@@ -374,6 +397,7 @@ func (d *Dispatcher) cancel(at Instant, j *job, cause error) {
 	if !j.timedOut {
 		j.started = at // the grace counts from here
 	}
+	d.limits.within(at, 0)
 	d.emit(CancelRun{ID: j.run, Cause: cause})
 }
 
@@ -405,8 +429,13 @@ func (d *Dispatcher) loseFrom(at Instant, c *chain, i int) {
 }
 
 // limitRuns cancels runs past their timeout and retires those that did not
-// return within the grace after it.
+// return within the grace after it. It looks again when the next one is due.
 func (d *Dispatcher) limitRuns(at Instant) {
+	if !d.limits.reached(at) {
+		d.limits.wake(at, &d.wake)
+		return
+	}
+	d.limits = alarm{}
 	for _, c := range d.chains {
 		for _, j := range c.members {
 			if j.run != 0 && !j.retiring {
@@ -414,36 +443,48 @@ func (d *Dispatcher) limitRuns(at Instant) {
 			}
 		}
 	}
+	d.limits.wake(at, &d.wake)
 }
 
 func (d *Dispatcher) limitRun(at Instant, h *dispatchHandler, j *job) {
-	elapsed := at.Mono - j.started.Mono
 	limit := h.Timeout
 	if j.cancelled || j.timedOut {
-		limit = h.Grace
+		limit = d.graceOf(h, j)
 	}
-	if left := limit - elapsed; left > 0 {
-		d.wake.in(left)
+	if left := limit - (at.Mono - j.started.Mono); left > 0 {
+		d.limits.within(at, left)
 		return
 	}
 	if !j.cancelled && !j.timedOut {
 		j.timedOut, j.cut, j.started = true, ErrHandlerTimeout, at
 		d.emit(CancelRun{ID: j.run, Cause: ErrHandlerTimeout})
-		d.wake.in(h.Grace)
+		d.limits.within(at, h.Grace)
 		return
 	}
 	j.retiring = true
 	d.emit(Retire{ID: j.run})
 }
 
+// graceOf is how long a cancelled run may take to return. When the bus stops,
+// what the stop leaves is less than a handler may be used to.
+func (d *Dispatcher) graceOf(h *dispatchHandler, j *job) time.Duration {
+	if d.phase == phaseStopping && d.stop.Overtime > 0 {
+		return min(h.Grace, d.stop.Overtime)
+	}
+	return h.Grace
+}
+
 // runRetired ends a run that did not return: it will send no end, so this
 // worker does. One that is committing is waited for instead.
 func (d *Dispatcher) runRetired(at Instant, in RunRetired) {
-	c, j := d.findRun(in.ID)
-	if j == nil || !in.Done {
+	if !in.Done {
 		return
 	}
-	j.run = 0
+	j := d.takeRun(in.ID)
+	if j == nil || j.chain == nil {
+		return
+	}
+	c := j.chain
 	d.observeEnd(ObservedRetired, c, j, j.cut)
 	switch {
 	case j.state == jobZombie:
@@ -457,6 +498,11 @@ func (d *Dispatcher) runRetired(at Instant, in RunRetired) {
 
 // remove takes a settled member out of its chain; sweep drops empty chains.
 func (d *Dispatcher) remove(c *chain, j *job) {
+	if j.chain == nil {
+		return
+	}
+	d.count(j, -1)
+	j.chain = nil
 	switch i := slices.Index(c.members, j); {
 	case i < 0:
 	case i == 0:

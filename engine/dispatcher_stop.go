@@ -1,20 +1,20 @@
 package engine
 
-import (
-	"time"
-
-	"github.com/relaybus-go/relaybus/internal/mutant"
-)
+import "github.com/relaybus-go/relaybus/internal/mutant"
 
 // beginStop starts the shutdown: no new claims, and what waits is given back.
 // Running handlers have the grace to finish; then their contexts are
-// cancelled.
-func (d *Dispatcher) beginStop(at Instant, grace time.Duration) {
-	if d.phase == phaseStopping || d.phase == phaseStopped {
-		return
+// cancelled. A further Stop can only hasten it.
+func (d *Dispatcher) beginStop(at Instant, stop Stop) {
+	switch d.phase {
+	case phaseStopped:
+	case phaseStopping:
+		if sooner := at.plus(stop.Grace); sooner.Mono < d.stopAt.plus(d.stop.Grace).Mono {
+			d.stopAt, d.stop = at, stop
+		}
+	default:
+		d.phase, d.stopAt, d.stop = phaseStopping, at, stop
 	}
-	d.phase = phaseStopping
-	d.stopAt, d.stopGrace = at, grace
 }
 
 // drainForStop releases what was not started and cancels what overstays.
@@ -22,15 +22,15 @@ func (d *Dispatcher) drainForStop(at Instant) {
 	if d.phase != phaseStopping {
 		return
 	}
-	overtime := at.reached(d.stopAt.plus(d.stopGrace))
+	overtime := at.reached(d.stopAt.plus(d.stop.Grace))
 	if !overtime {
-		d.wake.at(at, d.stopAt.plus(d.stopGrace))
+		d.wake.at(at, d.stopAt.plus(d.stop.Grace))
 	}
 	for _, c := range d.chains {
 		for _, j := range c.members {
 			switch {
 			case j.state == jobWaiting:
-				j.state = jobReleasing
+				d.set(j, jobReleasing)
 			case j.state == jobRunning && overtime:
 				d.cancel(at, j, ErrShutdown)
 			}
@@ -45,7 +45,7 @@ func (d *Dispatcher) finishStop(at Instant) {
 	if d.phase != phaseStopping {
 		return
 	}
-	giveUp := d.stopAt.plus(d.stopGrace).plus(d.cfg.Lease)
+	giveUp := d.stopAt.plus(d.stop.Grace).plus(d.cfg.Lease)
 	if at.reached(giveUp) || d.group == 0 && d.storeTime == 0 {
 		d.stopped()
 		return
@@ -58,7 +58,7 @@ func (d *Dispatcher) finishStop(at Instant) {
 		d.stopped()
 		return
 	}
-	if !d.claim.retry.due(at) {
+	if d.claim.retry.tries > 0 && !d.claim.retry.due(at) {
 		d.wake.at(at, d.claim.retry.next)
 		return
 	}
@@ -74,12 +74,7 @@ func (d *Dispatcher) unfinished() bool {
 	if mutant.On("window-lost-at-shutdown") {
 		return false
 	}
-	for _, c := range d.chains {
-		if len(c.members) > 0 {
-			return true
-		}
-	}
-	return false
+	return d.jobs > 0
 }
 
 func (d *Dispatcher) stopped() {

@@ -58,6 +58,9 @@ type RunRetired struct {
 // Deadline passes, then their contexts are cancelled.
 type Stop struct {
 	Grace time.Duration
+	// Overtime is how long a cancelled run may take to return before it is
+	// retired; 0 means the handler's own grace.
+	Overtime time.Duration
 }
 
 func (Start) input()        {}

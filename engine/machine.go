@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/relaybus-go/relaybus/internal/mutant"
 )
 
 // dispatcherConfig is everything the pure Dispatcher decides from.
@@ -31,6 +33,8 @@ type dispatchHandler struct {
 	Transactional  bool
 	Timeout, Grace time.Duration
 	Retry          RetryPolicy
+
+	active int // its chains that take a slot
 }
 
 // Machine is one life of a bus without goroutines, timers and clocks: whoever
@@ -63,6 +67,9 @@ func (b *Bus[Tx]) newMachine() (*Machine, error) {
 	holder := b.cfg.NewHolder()
 	if holder.IsZero() {
 		return nil, invalid("Config.NewHolder returned sixteen zero bytes, which name nobody")
+	}
+	if mutant.On("restarted-worker-adopts-lanes") {
+		copy(holder[:], b.cfg.Owner)
 	}
 	b.sealed = true
 	return &Machine{
@@ -117,9 +124,9 @@ func comparePairs(a, b EventHandler) int {
 // Holder returns the identity of this instance.
 func (m *Machine) Holder() Holder { return m.holder }
 
-// Step feeds one input and returns what is to be done, in order. The first
+// Step feeds inputs and returns what is to be done, in order. The first
 // input must be [Start]; after [Stopped] no input may follow.
-func (m *Machine) Step(at Instant, in Input) []Effect { return m.dispatcher.Step(at, in) }
+func (m *Machine) Step(at Instant, inputs ...Input) []Effect { return m.dispatcher.Step(at, inputs...) }
 
 // Hash returns a hash of the Dispatcher's state: the same on every machine
 // after the same inputs.

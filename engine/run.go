@@ -103,6 +103,7 @@ type runner struct {
 	killAt                time.Time // zero while no stop was asked for
 	live                  map[RunID]liveRun
 	answers               []Input // to effects that are answered at once
+	batch                 []Input // received and not fed yet
 	stopped, heardOfStore bool
 }
 
@@ -145,6 +146,7 @@ func (r *runner) loop(ctx context.Context) {
 		select {
 		case in := <-r.inputs:
 			r.receive(in)
+			r.step(r.received()...)
 		case <-r.timer.C:
 			r.step(Tick{})
 		case <-r.wake:
@@ -161,7 +163,7 @@ func (r *runner) loop(ctx context.Context) {
 	r.finish()
 }
 
-// receive feeds what a goroutine reported, after noting what the runner itself
+// receive takes what a goroutine reported, after noting what the runner itself
 // wants to know of it.
 func (r *runner) receive(in Input) {
 	switch in := in.(type) {
@@ -173,11 +175,30 @@ func (r *runner) receive(in Input) {
 			close(r.subscribed)
 		}
 	}
-	r.step(in)
+	r.batch = append(r.batch, in)
 }
 
-func (r *runner) step(in Input) {
-	r.feed(in)
+// received returns what was received, and with it all that is waiting: one
+// Step for many inputs decides once, and its calls carry more.
+func (r *runner) received() []Input {
+	for len(r.batch) < cap(r.inputs) {
+		select {
+		case in := <-r.inputs:
+			r.receive(in)
+			continue
+		default:
+		}
+		break
+	}
+	batch := r.batch
+	r.batch = r.batch[:0]
+	return batch
+}
+
+// step feeds inputs, and then the answers to effects that were answered at
+// once.
+func (r *runner) step(inputs ...Input) {
+	r.feed(inputs...)
 	for len(r.answers) > 0 && !r.stopped {
 		next := r.answers[0]
 		r.answers = slices.Delete(r.answers, 0, 1)
@@ -185,9 +206,9 @@ func (r *runner) step(in Input) {
 	}
 }
 
-func (r *runner) feed(in Input) {
+func (r *runner) feed(inputs ...Input) {
 	at := Instant{Wall: time.Now().UnixNano(), Mono: time.Since(r.started)}
-	for _, e := range r.machine.Step(at, in) {
+	for _, e := range r.machine.Step(at, inputs...) {
 		r.perform(e)
 	}
 }
@@ -285,14 +306,14 @@ func (r *runner) requestStop(limit time.Duration) {
 
 // beginStop starts the stop, or hastens the one under way.
 func (r *runner) beginStop(limit time.Duration) {
-	first := r.killAt.IsZero()
-	if at := time.Now().Add(limit); first || at.Before(r.killAt) {
-		r.killAt = at
-		r.kill.Reset(limit)
+	at := time.Now().Add(limit)
+	if !r.killAt.IsZero() && !at.Before(r.killAt) {
+		return
 	}
-	if first {
-		r.step(Stop{Grace: handlerGrace(limit)})
-	}
+	r.killAt = at
+	r.kill.Reset(limit)
+	grace := handlerGrace(limit)
+	r.step(Stop{Grace: grace, Overtime: (limit - grace) / 2})
 }
 
 // cutOff ends a stop that took too long.
