@@ -201,7 +201,7 @@ var claimAttacks = []attack{
 	}),
 	both("Claim", "row", func(s *scene) Action { return s.claimOf(s.w1, 4, 99) }),
 	both("Claim", "pending", func(s *scene) Action { return s.claimOf(s.w1, 4, 6) }),
-	both("Claim", "lane", func(s *scene) Action { return s.claimOf(s.w1, 4, 7) }),
+	both("Claim", "row lane", func(s *scene) Action { return s.claimOf(s.w1, 4, 7) }),
 	both("Claim", "handler", func(s *scene) Action {
 		return with(s.claimOf(s.w1, 4, 5), func(a *Claim) { a.Handlers = []string{"audit"} })
 	}),

@@ -10,9 +10,9 @@ import (
 // asks it unless the claim says that its picks were read at an earlier commit
 // position; its caller then asks the State of that position.
 //
-// picks(lane) of the protocol. Guards per pick, in this order: renew, row,
-// pending, lane, handler, due, running, stuck, twice, fence; for the head of a
-// key: earlier, key; for a follower: after, chain, charged; suspect.
+// picks(lane) of the protocol. Guards: renew, lane; per pick: row, pending,
+// row lane, handler, due, running, stuck, twice, fence, then for the head of a
+// key: earlier, key, and for a follower: after, chain, charged; suspect.
 func (s *State) PicksAllowed(a Claim) Outcome {
 	if len(a.Picks) == 0 {
 		return applied
@@ -62,7 +62,7 @@ func (s *State) mayStart(r *row, a *Claim, p *Picked) Outcome {
 	case r.Status != Pending:
 		return failed("pending", r.Status, Pending)
 	case r.Lane != a.Lane:
-		return failed("lane", r.Lane, a.Lane)
+		return failed("row lane", r.Lane, a.Lane)
 	case !slices.Contains(a.Handlers, r.Handler):
 		return failed("handler", r.Handler, a.Handlers)
 	case r.AvailableAt > clock:
