@@ -152,7 +152,9 @@ func (s *State) mayGoOn(l *Lease) Outcome {
 //
 // A Snapshot store's transaction may have read the lane before a takeover.
 // Only the write conflict on the delivery protects it, and until ChargeLost
-// has written the delivery there is none: the completion then stands.
+// has written the delivery there is none: the completion then stands. One that
+// read the lane after the takeover is LeaseLost. Both are right, so that here
+// the store's Verdict decides which rule it is held to.
 //
 // Finish.tla, action Complete. Guards: lane, epoch, holder, row lane,
 // in flight, after, row, pending; in a Snapshot store then fence.
@@ -160,17 +162,17 @@ func (s *State) Complete(a Complete) Outcome {
 	if a.Seen != 0 && a.Verdict == LeaseLost {
 		return judgedEarlier
 	}
-	o := s.mayCompleteTx(&a.Lease)
+	o := s.mayCompleteTx(&a.Lease, a.Verdict)
 	if o.OK() {
 		s.removeRow(s.row(a.Lease.Delivery))
 	}
 	return o
 }
 
-func (s *State) mayCompleteTx(l *Lease) Outcome {
+func (s *State) mayCompleteTx(l *Lease, said Verdict) Outcome {
 	r := s.row(l.Delivery)
 	o := s.mayEnd(r, l)
-	if !o.OK() && s.isLost(r, l) {
+	if !o.OK() && said == Applied && s.isLost(r, l) {
 		o = s.mayGoOn(l)
 	}
 	if o.OK() {

@@ -521,9 +521,14 @@ func (s *story) release() string {
 }
 
 func (s *story) complete() string {
-	a := Complete{Lease: s.lease(s.text("lease", ""))}
+	a := Complete{Lease: s.lease(s.text("lease", "")), Verdict: Applied}
+	if s.text("said", "Applied") != "Applied" {
+		a.Verdict = LeaseLost
+	}
 	out := s.single(a, s.s.Judge(a)[0], s.name(a.Lease.Delivery))
-	s.over(a.Lease)
+	if !s.d.HasArg("said") {
+		s.over(a.Lease)
+	}
 	return out
 }
 

@@ -190,7 +190,7 @@ func (s *State) Judge(a Action) []Outcome {
 			s.outcomes = append(s.outcomes, s.mayRelease(&a.Leases[i]))
 		}
 	case Complete:
-		s.outcomes = append(s.outcomes, s.mayCompleteTx(&a.Lease))
+		s.outcomes = append(s.outcomes, s.mayCompleteTx(&a.Lease, a.Verdict))
 	case Reschedule:
 		s.outcomes = append(s.outcomes, s.mayFinish(&a.Lease))
 	case Snooze:

@@ -251,6 +251,7 @@ func (w *world) filled(a Action) Action {
 		a.Verdicts = verdicts(w.s.Judge(a))
 		return a
 	case Complete:
+		a.Verdict = Applied // of what may be either, the one with an effect
 		a.Verdict = w.s.Judge(a)[0].Verdict
 		return a
 	case Reschedule:
