@@ -7,6 +7,13 @@
 // order the specification gives them, then its effect). The same names stand
 // in spec/tla, in the stores, in SQL files and in traces.
 //
+// Start with action.go for what can happen, then [State.Claim] and
+// [State.TakeOver] in lease.go. [Step] performs an action that a store
+// committed on a State and a Ledger and says what was not allowed (a
+// [Refusal]) or what it broke (a [Violation]); [Check] looks at everything.
+// [Invariants] lists the promises. testdata tells the attacks that shaped the
+// rules, as stories.
+//
 // What is guaranteed: the package has no clock, no randomness, no goroutine
 // and no iteration over a map, so the same actions in the same order give the
 // same State and the same [State.Hash] on every machine.

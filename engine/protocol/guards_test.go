@@ -494,3 +494,34 @@ func lastFailed(s *State, a Action) Outcome {
 	}
 	return applied
 }
+
+// TestGuardsStandInOrder takes one obstacle away after another: the first that
+// is left decides, in the order of the specification.
+func TestGuardsStandInOrder(t *testing.T) {
+	s := newScene(t, Locking)
+	lease := Lease{Delivery: 7, Token: Token{Lane: 0, Epoch: 2, Claim: 9}, After: 5}
+	claim := s.claimOf(s.w2, 1, 99)
+	claim.NotAfter = 1
+	slices.Reverse(claim.Running)
+	steps := []struct {
+		guard  string
+		action func() Action
+	}{
+		{"epoch", func() Action { return Reschedule{Lease: lease} }},
+		{"holder", func() Action { lease.Epoch = 1; return Reschedule{Lease: lease} }},
+		{"row lane", func() Action { lease.Holder = s.w1.holder; return Reschedule{Lease: lease} }},
+		{"in flight", func() Action { lease.Delivery = 1; return Reschedule{Lease: lease} }},
+		{"after", func() Action { lease.Claim = 2; return Reschedule{Lease: lease} }},
+		{"", func() Action { lease.After = 0; return Reschedule{Lease: lease} }},
+		{"holder", func() Action { return claim }},
+		{"number", func() Action { claim.Holder = s.w1.holder; return claim }},
+		{"not-after", func() Action { claim.Number = 4; return claim }},
+		{"row", func() Action { claim.NotAfter = 0; return claim }},
+		{"", func() Action { claim.Picks = nil; return claim }},
+	}
+	for i, step := range steps {
+		if o := s.attempt(step.action()); o.Guard != step.guard {
+			t.Errorf("step %d: %v, want guard %q", i, o, step.guard)
+		}
+	}
+}

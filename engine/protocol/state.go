@@ -97,7 +97,8 @@ func (s *State) Delivery(id DeliveryID) (Delivery, bool) {
 	return r.Delivery, true
 }
 
-// DeliveryOf returns the row of an event and a handler.
+// DeliveryOf returns the row of an event and a handler. It looks through all
+// rows.
 func (s *State) DeliveryOf(event, handler string) (Delivery, bool) {
 	for _, r := range s.rows {
 		if r.Event == event && r.Handler == handler {

@@ -1,0 +1,149 @@
+package protocol
+
+import (
+	"fmt"
+	"slices"
+)
+
+func (l *Ledger) completedMany(semantics Semantics, a *CompleteMany) {
+	for i := range a.Leases {
+		lease := &a.Leases[i]
+		if slices.Contains(a.Refused, lease.Delivery) || a.Verdicts[i] != Applied {
+			continue
+		}
+		if p := l.acceptEnd(semantics, lease, "CompleteMany"); p != nil && p.fate == alive {
+			l.done(p, lease)
+		}
+	}
+}
+
+func (l *Ledger) completed(semantics Semantics, a *Complete) {
+	if a.Verdict != Applied {
+		return
+	}
+	if p := l.acceptEnd(semantics, &a.Lease, "Complete"); p != nil {
+		l.done(p, &a.Lease)
+	}
+}
+
+// acceptEnd notes that the end of a run was accepted, and returns its pair. A
+// Snapshot store may accept a completion of what was taken over until the
+// delivery itself was written.
+func (l *Ledger) acceptEnd(semantics Semantics, lease *Lease, call string) *pairHistory {
+	p := l.byID[lease.Delivery]
+	if p == nil {
+		l.invent(fmt.Sprintf("%s of #%d, which nobody published, was accepted", call, lease.Delivery))
+		return nil
+	}
+	l.touch(p)
+	r := p.runOf(&lease.Token)
+	late := r != nil && (r.phase == lost || r.phase == stuck)
+	if semantics == Locking || !late {
+		l.accept(lease.Lane, lease.Holder, call)
+	}
+	switch {
+	case r == nil && semantics == Locking:
+		unknown := lease.Token // a copy: the action must not escape
+		p.breach().unknownEnd = &unknown
+	case r != nil && r.phase == fenced:
+		p.breach().fencedEnd = &r.Token
+	}
+	return p
+}
+
+// runOf returns the run that a token was granted for, or nil.
+func (p *pairHistory) runOf(t *Token) *run {
+	for r := p.last; r != nil; r = r.earlier {
+		if r.Token == *t {
+			return r
+		}
+	}
+	return nil
+}
+
+// done counts a completion that deleted its row, and looks whether it keeps
+// the order of its key.
+func (l *Ledger) done(p *pairHistory, lease *Lease) {
+	p.completions++
+	p.fate = completed
+	p.revive("completion")
+	if p.last != nil && p.last.phase == open {
+		l.close(l.lane(p.last.Lane), p, ended)
+	}
+	if before := l.byID[lease.After]; before.pending() && !before.excepted && before.key == p.key {
+		p.breach().early = before
+	}
+	if p.key == nil || p.excepted {
+		return
+	}
+	if later := p.key.lastDone; later != nil && later.index > p.index {
+		p.breach().overtakenBy = later
+		return
+	}
+	p.key.lastDone = p
+}
+
+// revive notes a call that treated a dead delivery as a living one.
+func (p *pairHistory) revive(call string) {
+	if p.dead {
+		p.breach().revived = call
+	}
+}
+
+func (l *Ledger) rescheduled(a *Reschedule) {
+	if p := l.finished(&a.Lease, a.Rest, a.Verdict, a.Refused, "Reschedule"); p != nil {
+		p.badEnds++
+		p.charge(p.runOf(&a.Lease.Token))
+	}
+}
+
+func (l *Ledger) snoozed(a *Snooze) {
+	l.finished(&a.Lease, a.Rest, a.Verdict, a.Refused, "Snooze")
+}
+
+func (l *Ledger) buried(a *Bury) {
+	p := l.finished(&a.Lease, a.Rest, a.Verdict, a.Refused, "Bury")
+	if p == nil {
+		return
+	}
+	if a.Charge {
+		p.badEnds++
+		p.charge(p.runOf(&a.Lease.Token))
+	}
+	p.dead, p.excepted = true, true
+}
+
+// finished ends a run whose row stays. It returns nil when the store did not
+// write the row.
+func (l *Ledger) finished(lease *Lease, rest []Lease, verdict Verdict, refused bool, call string) *pairHistory {
+	if verdict != Applied && !refused {
+		return nil
+	}
+	p := l.acceptEnd(Locking, lease, call)
+	if p == nil {
+		return nil
+	}
+	how := ended
+	if refused {
+		how = stuck
+		p.badEnds++
+	}
+	l.endRun(lease, how)
+	for i := range rest {
+		l.endRun(&rest[i], givenBack)
+	}
+	if refused {
+		return nil
+	}
+	p.revive(call)
+	return p
+}
+
+// endRun closes exactly the run of a lease, if it is open.
+func (l *Ledger) endRun(lease *Lease, how phase) {
+	p := l.byID[lease.Delivery]
+	if p == nil || p.last == nil || p.last.phase != open || p.last.Token != lease.Token {
+		return
+	}
+	l.close(l.lane(lease.Lane), p, how)
+}

@@ -1,0 +1,219 @@
+package protocol
+
+import (
+	"fmt"
+	"slices"
+)
+
+func (l *Ledger) claimed(a *Claim) {
+	h := l.accept(a.Lane, a.Holder, "Claim")
+	for i := len(h.current) - 1; i >= 0; i-- {
+		p := h.current[i]
+		if !runs(a.Running, InFlight{p.id, p.last.Claim}) {
+			l.close(h, p, givenBack)
+		}
+	}
+	for i := range a.Picks {
+		l.granted(h, a, &a.Picks[i])
+	}
+	for _, id := range a.Unstuck {
+		if p := l.byID[id]; p.pending() {
+			p.takeovers++
+			p.charge(p.last)
+			l.touch(p)
+		}
+	}
+}
+
+// granted begins a run.
+func (l *Ledger) granted(h *laneHistory, a *Claim, picked *Picked) {
+	p := l.byID[picked.Delivery]
+	if p == nil {
+		l.invent(fmt.Sprintf("Claim of lane %d granted #%d, which nobody published", a.Lane, picked.Delivery))
+		return
+	}
+	if p.fate == completed {
+		p.breach().regranted = true
+	}
+	if p.dead && !(p.swept && a.Seen != 0) {
+		p.breach().revived = "Claim"
+	}
+	if why := l.besideWhom(p, a.Number, picked.After); why != "" {
+		p.breach().beside = why
+	}
+	r := l.newRuns.take()
+	*r = run{Token: Token{a.Lane, h.epoch, a.Holder, a.Number}, earlier: p.last}
+	p.last = r
+	h.current = append(h.current, p)
+	if p.key != nil {
+		p.key.open++
+	}
+	l.touch(p)
+}
+
+// besideWhom says why a grant lets two runs of a delivery or of its key go on
+// at once; "" when it does not.
+func (l *Ledger) besideWhom(p *pairHistory, claim int64, after DeliveryID) string {
+	switch before := l.byID[after]; {
+	case p.last != nil && p.last.phase == open:
+		return "granted beside its own run " + p.last.String()
+	case after == 0 && p.key != nil && p.key.open > 0:
+		return "granted beside a run of its key"
+	case after != 0 && (before == nil || before.last == nil || before.last.phase != open || before.last.Claim != claim):
+		return fmt.Sprintf("granted behind #%d, which this claim did not grant", after)
+	}
+	return ""
+}
+
+// accept notes that a call on a lane was accepted from a holder.
+func (l *Ledger) accept(lane LaneID, holder Holder, call string) *laneHistory {
+	h := l.lane(lane)
+	if h.holder != holder {
+		h.intruder, h.call = holder, call
+	}
+	l.touched.lanes = append(l.touched.lanes, h)
+	return h
+}
+
+// close ends the open run of a pair.
+func (l *Ledger) close(h *laneHistory, p *pairHistory, how phase) {
+	p.last.phase = how
+	if p.key != nil {
+		p.key.open--
+	}
+	i := slices.Index(h.current, p)
+	h.current = append(h.current[:i], h.current[i+1:]...)
+	l.touch(p)
+}
+
+func (l *Ledger) takenOver(semantics Semantics, a *TakeOver) {
+	h := l.lane(a.Lane)
+	l.touched.lanes = append(l.touched.lanes, h)
+	if semantics == Locking {
+		l.charge(h.holder, h.current, a.Refused, a.Charged)
+	}
+	for len(h.current) > 0 {
+		p := h.current[len(h.current)-1]
+		if semantics == Snapshot {
+			h.lost = append(h.lost, p)
+		}
+		l.close(h, p, lost)
+		if semantics == Locking {
+			p.last.phase = fenced
+		}
+	}
+	h.holder = a.Holder
+	h.epoch++
+}
+
+// charge charges what a takeover found in flight, by its own reckoning, and
+// compares with what the store says it charged.
+func (l *Ledger) charge(holder Holder, list []*pairHistory, refused, charged []DeliveryID) {
+	death, killed := l.deathOf(holder)
+	for _, p := range list {
+		l.touch(p)
+		if !p.pending() || slices.Contains(refused, p.id) {
+			continue
+		}
+		p.takeovers++
+		started := startedFirst(p, list)
+		switch {
+		case slices.Contains(charged, p.id) && !started:
+			p.breach().mischarged = "charged although it stood behind another of its key and never started"
+		case !slices.Contains(charged, p.id) && started:
+			p.breach().mischarged = "not charged although its worker was taken for dead"
+		}
+		if started {
+			p.charge(p.last)
+		}
+		if started && killed {
+			p.blame(death)
+		}
+	}
+}
+
+// startedFirst reports whether no pending delivery of the key that was
+// committed earlier is in the list.
+func startedFirst(p *pairHistory, list []*pairHistory) bool {
+	for _, other := range list {
+		if p.key != nil && other.key == p.key && other.index < p.index && other.pending() {
+			return false
+		}
+	}
+	return true
+}
+
+// pending reports whether the delivery waits or runs.
+func (p *pairHistory) pending() bool { return p != nil && p.fate == alive && !p.dead }
+
+// charge counts an attempt, for the run that it belongs to.
+func (p *pairHistory) charge(r *run) {
+	p.charges++
+	if r == nil {
+		return
+	}
+	if r.charges++; r.charges > 1 {
+		p.breach().overcharged = true
+	}
+}
+
+// blame counts a charge for the delivery that killed the worker.
+func (p *pairHistory) blame(death kill) {
+	if death.by == p {
+		return
+	}
+	for _, k := range p.blamed {
+		if k.by == death.by && k.life == death.life {
+			p.breach().chargedFor = death.by
+		}
+	}
+	p.blamed = append(p.blamed, death)
+}
+
+func (l *Ledger) lostCharged(a *ChargeLost) {
+	h := l.lane(a.Lane)
+	l.touched.lanes = append(l.touched.lanes, h)
+	if len(h.lost) > 0 {
+		l.charge(h.lost[0].last.Holder, h.lost, a.Refused, a.Charged)
+	}
+	for _, p := range h.lost {
+		switch {
+		case p.last.phase != lost:
+		case slices.Contains(a.Refused, p.id):
+			p.last.phase = stuck
+		default:
+			p.last.phase = fenced
+		}
+	}
+	h.lost = h.lost[:0]
+}
+
+func (l *Ledger) extended(a *ExtendLease) {
+	if a.Verdict == Applied {
+		l.accept(a.Lane, a.Holder, "ExtendLease")
+	}
+}
+
+func (l *Ledger) released(a *Release) {
+	for i := range a.Leases {
+		if a.Verdicts[i] == Applied {
+			l.acceptEnd(Locking, &a.Leases[i], "Release")
+			l.endRun(&a.Leases[i], givenBack)
+		}
+	}
+}
+
+func (l *Ledger) relinquished(a *Relinquish) {
+	if a.Verdict != Applied {
+		return
+	}
+	h := l.accept(a.Lane, a.Holder, "Relinquish")
+	for len(h.current) > 0 {
+		p := h.current[len(h.current)-1]
+		if runs(a.Running, InFlight{p.id, p.last.Claim}) {
+			p.breach().dropped = true
+		}
+		l.close(h, p, givenBack)
+	}
+	h.holder = Holder{}
+}
