@@ -58,6 +58,7 @@ type checks struct {
 	model     model
 	all       []checker
 	log       []simstore.Committed // what the store still has; position i+1 at index i
+	losses    int                  // how often the store lost commits
 	lost      int                  // commits taken back by crashes and failovers
 	rewinding bool
 	kills     []kill
@@ -137,32 +138,38 @@ func (c *checks) apply(x simstore.Committed) {
 
 // kill is a process that a delivery killed, and when.
 type kill struct {
-	holder   protocol.Holder
-	delivery protocol.DeliveryID
-	event    string
-	after    int // commits that came before it
+	lease  protocol.Lease // the run that killed it
+	life   int            // of the delivery
+	after  int            // commits that came before it
+	counts bool           // the surviving commits granted that run
+	void   bool           // the store lost what the process had done before
 }
 
 // poisoned notes that a delivery killed its process.
-func (c *checks) poisoned(p *process) {
-	k := kill{holder: p.holder, delivery: p.killer, after: len(c.log)}
-	if d := c.facts.delivery(p.killer); d != nil {
-		k.event = d.event
-	}
+func (c *checks) poisoned(r *handlerRun) {
+	k := kill{lease: r.run.Picked.Lease, after: len(c.log), void: r.p.losses != c.losses}
+	c.tell(&k)
 	c.kills = append(c.kills, k)
-	c.model.killed(k)
 }
 
-// retell repeats the kills that came after so many commits. One whose
-// delivery was lost means nothing any more.
-func (c *checks) retell(kills []kill, commits int) []kill {
-	for len(kills) > 0 && kills[0].after <= commits {
-		if d := c.facts.delivery(kills[0].delivery); d != nil && d.event == kills[0].event {
-			c.model.killed(kills[0])
-		}
-		kills = kills[1:]
+// tell tells the model of a kill. Where the store has lost commits of the
+// process, its lanes list what it no longer ran, and may lack what it ran; then
+// it is a death like any other.
+func (c *checks) tell(k *kill) {
+	if k.counts = !k.void && c.facts.accepted(k.lease); k.counts {
+		k.life = c.facts.delivery(k.lease.Delivery).lives
+		c.model.killed(*k)
 	}
-	return kills
+}
+
+// retell repeats the kills from the given one on that came after so many
+// commits, and returns the first that did not.
+func (c *checks) retell(next, commits int) int {
+	for next < len(c.kills) && c.kills[next].after <= commits {
+		c.tell(&c.kills[next])
+		next++
+	}
+	return next
 }
 
 // rewound tells the checkers that only the commits up to keep are left.
@@ -182,15 +189,18 @@ func (c *checks) rewound(keep int64) {
 	for _, k := range c.all {
 		k.reset()
 	}
+	c.losses++
 	for i := range c.kills {
-		c.kills[i].after = min(c.kills[i].after, int(keep))
+		k := &c.kills[i]
+		k.void = k.void || k.after > int(keep)
+		k.after = min(k.after, int(keep))
 	}
-	kills := c.kills
+	next := 0
 	for i, x := range c.log {
-		kills = c.retell(kills, i)
+		next = c.retell(next, i)
 		c.apply(x)
 	}
-	c.retell(kills, len(c.log))
+	c.retell(next, len(c.log))
 	c.rewinding = false
 }
 

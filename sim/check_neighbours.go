@@ -7,8 +7,8 @@ import (
 )
 
 // neighbours checks InnocentNeighbours: a delivery none of whose runs ever
-// failed is charged at most once, since its last requeue, for each delivery
-// that kills its worker.
+// failed is charged at most once for each delivery that kills its worker, both
+// counted anew when an operator requeues them.
 //
 // Only deaths by a poison delivery count. What a crash of another cause
 // charges is not limited.
@@ -34,29 +34,29 @@ func (k *neighbours) charged(ids []protocol.DeliveryID, holder func(*deliveryFac
 		if d == nil {
 			continue
 		}
-		killer := k.c.killerOf(holder(d))
-		if killer == 0 || killer == id {
+		by := k.c.killerOf(holder(d))
+		if by.id == 0 || by.id == id {
 			continue
 		}
-		if slices.Contains(d.killers, killer) && d.badEnds == 0 && !k.kills(id) {
-			k.c.fail(k.name(), k.name(), "#%d, %s of %s, never failed and is charged a second time because #%d killed its worker", id, d.handler, d.event, killer)
+		if slices.Contains(d.killers, by) && d.badEnds == 0 && !k.kills(id) {
+			k.c.fail(k.name(), k.name(), "#%d, %s of %s, never failed and is charged a second time because #%d killed its worker", id, d.handler, d.event, by.id)
 		}
-		d.killers = append(d.killers, killer)
+		d.killers = append(d.killers, by)
 	}
 }
 
 // kills reports whether the delivery itself has killed a worker.
 func (k *neighbours) kills(id protocol.DeliveryID) bool {
-	return slices.ContainsFunc(k.c.kills, func(x kill) bool { return x.delivery == id })
+	return slices.ContainsFunc(k.c.kills, func(x kill) bool { return x.counts && x.lease.Delivery == id })
 }
 
-// killerOf returns the delivery that killed the process of a holder, 0 when
-// none did.
-func (c *checks) killerOf(h protocol.Holder) protocol.DeliveryID {
+// killerOf returns the delivery that killed the process of a holder; its id is
+// 0 when none did.
+func (c *checks) killerOf(h protocol.Holder) killer {
 	for _, k := range c.kills {
-		if k.holder == h {
-			return k.delivery
+		if k.counts && k.lease.Holder == h {
+			return killer{k.lease.Delivery, k.life}
 		}
 	}
-	return 0
+	return killer{}
 }

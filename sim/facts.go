@@ -41,12 +41,19 @@ type deliveryFacts struct {
 	fate     fate
 	requeued bool // it was dead once: its place in the order is forfeit
 	charges  int32
-	granted  protocol.Lease        // the run the store would accept now; zero: none
-	lost     protocol.Lease        // taken over and not charged yet (snapshot stores)
-	ended    protocol.Lease        // the run that completed it
-	fenced   []leaseName           // runs that a takeover found in flight and charged
-	killers  []protocol.DeliveryID // whose kills it was charged for, since the last requeue
-	badEnds  int                   // runs of it that failed
+	granted  protocol.Lease // the run the store would accept now; zero: none
+	lost     protocol.Lease // taken over and not charged yet (snapshot stores)
+	ended    protocol.Lease // the run that completed it
+	fenced   []leaseName    // runs that a takeover found in flight and charged
+	lives    int            // how often it was requeued
+	killers  []killer       // whose kills it was charged for, since the last requeue
+	badEnds  int            // runs of it that failed
+}
+
+// killer is a delivery that kills its worker, in one of its lives.
+type killer struct {
+	id   protocol.DeliveryID
+	life int
 }
 
 // laneFacts is who a lane was granted to.
@@ -135,6 +142,7 @@ func (f *facts) apply(a protocol.Action) {
 		for _, id := range a.Requeued {
 			d := f.delivery(id)
 			d.fate, d.requeued, d.charges, d.killers = pending, true, 0, nil
+			d.lives++
 			f.open++
 		}
 	case protocol.Purge:

@@ -77,7 +77,7 @@ func (w *world) behave(ctx context.Context, tx *simstore.Tx, r *handlerRun, b *f
 	t := w.current
 	if b.Poison {
 		probePoison.Hit()
-		r.p.killer = r.run.Picked.Lease.Delivery
+		r.p.killer = r
 		w.in(0, (*doom)(r.p), 0)
 		t.park(0) // for good: the process dies at this instant
 	}
@@ -107,7 +107,7 @@ func (d *doom) fire(uint64) bool {
 		return false
 	}
 	p.w.faultWorked(faultPoison)
-	p.w.checks.poisoned(p)
+	p.w.checks.poisoned(p.killer)
 	p.worker.crash(p.w.knobs.Lease/50, false)
 	return true
 }

@@ -36,6 +36,7 @@ func (w *world) watch() {
 			w.changed = false
 			if w.done() && !w.heldByDead() {
 				w.endDraining()
+				w.watch() // nobody may be alive to stop
 				return
 			}
 		}
@@ -127,6 +128,16 @@ func (w *world) heldByDead() bool {
 	return false
 }
 
+// processOf returns the process with the holder, alive or not.
+func (w *world) processOf(h protocol.Holder) *process {
+	for _, p := range w.processes {
+		if p.holder == h {
+			return p
+		}
+	}
+	return nil
+}
+
 func (w *world) lives(h protocol.Holder) bool {
 	for _, k := range w.workers {
 		if k.process != nil && k.process.holder == h {
@@ -154,21 +165,19 @@ func (w *world) endDraining() {
 	for _, k := range w.workers {
 		k.buried = true
 		if p := k.process; p != nil && !p.stopping {
-			p.stopping = true
+			p.stopping, p.orderly = true, !p.paused && w.leapt == 0
 			p.input(engine.Stop{Grace: w.knobs.Lease / 4})
 		}
 	}
 }
 
-// checkFree finds lanes that an orderly shutdown left behind. After a leap of
-// the store's clock a worker's last call may come too late for the store; then
-// its lanes expire.
+// checkFree finds lanes that an orderly shutdown left behind. Of those that
+// were under way when the faults stopped nothing is asked: their worker may
+// have given up on the store, and then its lanes expire. The same goes after a
+// leap of the store's clock, for which a worker's last call may come too late.
 func (w *world) checkFree() {
-	if w.leapt > 0 {
-		return
-	}
 	for lane := range w.checks.state().AllLanes() {
-		if !lane.Holder.IsZero() {
+		if p := w.processOf(lane.Holder); p != nil && p.orderly {
 			w.checks.fail(drains, drains, "lane %d is still held by %s after an orderly shutdown", lane.ID, lane.Holder.Short())
 		}
 	}

@@ -41,7 +41,9 @@ type process struct {
 	busy        bool // inputs are being fed
 	alive       bool
 	stopping    bool
-	killer      protocol.DeliveryID // whose poison killed it
+	killer      *handlerRun // whose poison kills it
+	losses      int         // how often the store had lost commits when it began
+	orderly     bool        // it was stopped when nothing was wrong any more
 	stoppedWell bool
 	wakeGen     uint64
 	runs        []*handlerRun // in the order they were started

@@ -11,10 +11,10 @@ import (
 )
 
 var (
-	probeLate   = probe.New("sim: a request was served after its client gave up")
-	probeGaveUp = probe.New("sim: a client gave up on a call")
-	probePoison = probe.New("sim: a poison delivery killed its worker")
-	probeThaw   = probe.New("sim: a process was resumed after its lease ran out")
+	probeLate    = probe.New("sim: a request was served after its client gave up")
+	probeGaveUp  = probe.New("sim: a client gave up on a call")
+	probePoison  = probe.New("sim: a poison delivery killed its worker")
+	probeEarlier = probe.NewRare("sim: picks or a verdict were read at an earlier commit than they were written")
 )
 
 // The kinds that the simulator itself must know.
