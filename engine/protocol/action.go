@@ -70,11 +70,14 @@ type Claim struct {
 	Handlers []string  // the handlers the worker has room for
 	Running  []Running // of the whole worker, sorted by delivery
 	Picks    []Picked
-	Renew    bool // false for a lane named in LetExpire: no renewal, no picks
-	TTL      time.Duration
-	Now      Time // start of the store's transaction
-	Clock    Time // after any waiting
-	NotAfter Time
+	// SuspectRunning: the worker runs a delivery that had takeovers > 0 when it
+	// was granted; its row may be gone by now.
+	SuspectRunning bool
+	Renew          bool // false for a lane named in LetExpire: no renewal, no picks
+	TTL            time.Duration
+	Now            Time // start of the store's transaction
+	Clock          Time // after any waiting
+	NotAfter       Time
 	// Unstuck are ids that leave the lane's stuck list, sorted: the write that
 	// the store had refused succeeded now (a row still pending is charged an
 	// attempt and a takeover, since the list does not say which it was), or

@@ -251,6 +251,12 @@ var claimAttacks = []attack{
 		s.charged().grant(s.claimOf(s.w2, 2, 1))
 		return s.claimOf(s.w2, 4, 2)
 	}),
+	// The row of the running one was deleted meanwhile; it still may kill.
+	both("Claim", "suspect", func(s *scene) Action {
+		s.charged().grant(s.claimOf(s.w2, 2, 1))
+		s.must(Unsubscribe{EventHandler: EventHandler{"order", "mail"}, Swept: []DeliveryID{1}})
+		return with(s.claimOf(s.w2, 4, 2), func(a *Claim) { a.SuspectRunning = s.w2.runsSuspect() })
+	}),
 }
 
 var leaseAttacks = []attack{

@@ -151,6 +151,9 @@ func (s *State) maySuspect(a *Claim) Outcome {
 			return failed("suspect", fmt.Sprintf("#%d beside #%d", suspect, other), "one per worker")
 		}
 	}
+	if a.SuspectRunning {
+		return failed("suspect", fmt.Sprintf("#%d beside a running one", suspect), "one per worker")
+	}
 	return applied
 }
 
@@ -165,7 +168,7 @@ func (s *State) suspectIn(lane *Lane, a *Claim) DeliveryID {
 		if f.Claim != a.Number && !runs(a.Running, f) {
 			continue
 		}
-		if r := s.pendingRow(f.Delivery); r != nil && r.Takeovers > 0 {
+		if r := s.row(f.Delivery); r != nil && r.Takeovers > 0 {
 			return r.ID
 		}
 	}

@@ -239,7 +239,8 @@ func (m *machine) holderOf(t *rapid.T, id LaneID) *worker {
 func (m *machine) draftClaim(t *rapid.T, wk *worker, lane LaneID) Claim {
 	return Claim{
 		Lane: lane, Holder: wk.holder, Number: wk.nextCall(), Handlers: m.handlers(),
-		Running: wk.states(), Renew: chance(t, "renew", 95), TTL: testTTL, Now: m.now, Clock: m.now,
+		Running: wk.states(), SuspectRunning: wk.runsSuspect(), Renew: chance(t, "renew", 95),
+		TTL: testTTL, Now: m.now, Clock: m.now,
 	}
 }
 

@@ -292,7 +292,8 @@ func (s *story) claim() string {
 	wk := s.by()
 	a := Claim{
 		Lane: s.lane(), Holder: wk.holder, Handlers: s.handlers(), Running: s.states(wk),
-		Renew: !s.d.HasArg("let-expire"), TTL: testTTL, Now: s.now, Clock: s.now,
+		SuspectRunning: wk.runsSuspect(),
+		Renew:          !s.d.HasArg("let-expire"), TTL: testTTL, Now: s.now, Clock: s.now,
 		NotAfter: s.time("not-after"), Unstuck: s.ids("unstuck"), Seen: s.number("seen", 0),
 	}
 	if s.d.HasArg("handlers") {

@@ -34,6 +34,7 @@ type grant struct {
 	name string
 	Lease
 	handler, key string
+	suspect      bool
 }
 
 func (g *grant) stated() Running {
@@ -176,7 +177,7 @@ func (w *world) learn(wk *worker, a Claim, remember bool) []grant {
 			Token: Token{Lane: a.Lane, Epoch: lane.Epoch, Holder: a.Holder, Claim: a.Number},
 		}}
 		d, _ := w.s.Delivery(p.Delivery)
-		g.handler, g.key = d.Handler, d.Key
+		g.handler, g.key, g.suspect = d.Handler, d.Key, d.Takeovers > 0
 		out = append(out, g)
 	}
 	wk.granted = append(wk.granted, out...)
@@ -194,6 +195,12 @@ func (wk *worker) states() []Running {
 		out = append(out, wk.running[i].stated())
 	}
 	return out
+}
+
+// runsSuspect reports whether the worker runs what was in flight when a worker
+// died.
+func (wk *worker) runsSuspect() bool {
+	return slices.ContainsFunc(wk.running, func(g grant) bool { return g.suspect })
 }
 
 // forget removes a run from what a worker says it runs.
