@@ -54,6 +54,7 @@ func (s *Store) Complete(ctx context.Context, tx *Tx, in engine.CompleteInput) (
 			return err
 		}
 		e := &ending{lease: in.Lease}
+		defer tx.waitAtMost(lockTimeoutOf(in.TTL))()
 		if s.db.semantics == protocol.Snapshot {
 			err = e.completeSnapshot(&st)
 		} else {
@@ -62,7 +63,9 @@ func (s *Store) Complete(ctx context.Context, tx *Tx, in engine.CompleteInput) (
 		if err != nil {
 			return err
 		}
-		tx.allowIdle(in.TTL)
+		if s.db.semantics == protocol.Locking {
+			tx.allowIdle(in.TTL)
+		}
 		if verdict = e.verdict; verdict == protocol.LeaseLost {
 			s.db.evaluated(protocol.Complete{Lease: in.Lease, Seen: seenAt(e.judged, s.db.pos+1)})
 			return nil

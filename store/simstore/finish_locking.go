@@ -123,7 +123,8 @@ func (c *call) completeBatch(leases []engine.Lease, ended []engine.Ended, oneByO
 		if err := b.lookAgain(t); err != nil {
 			return err
 		}
-		b.note(t)
+		b.conclude()
+		t.beforeCommit = func() { b.note(t) }
 		return nil
 	})
 }
@@ -136,6 +137,7 @@ type batch struct {
 	ended    []engine.Ended
 	oneByOne bool
 	gone     []int // leases whose row is gone
+	snap     int64 // position that the statement reads
 }
 
 // lock takes the locks: lanes ascending, then rows ascending.
@@ -146,6 +148,7 @@ func (b *batch) lock(st *stmt) error {
 	if err := st.pause("lock lanes"); err != nil {
 		return err
 	}
+	b.snap = st.snap
 	for i := range b.leases {
 		b.ends[i] = ending{lease: b.leases[i], verdict: protocol.Applied}
 		b.ended[i] = engine.Ended{}
@@ -250,34 +253,63 @@ func (b *batch) lookAgain(t *Tx) error {
 	return nil
 }
 
-// note records what the transaction did: the verdicts that stand now, and
-// those of LeaseLost by where they were read.
+// conclude puts the verdicts into the reply.
+func (b *batch) conclude() {
+	for i := range b.ends {
+		if mutant.On("partial-batch-reported-whole") && b.ended[i].Err == nil {
+			b.ends[i].verdict = protocol.Applied
+		}
+		if b.ended[i].Err == nil {
+			b.ended[i].Verdict = b.ends[i].verdict
+		}
+	}
+}
+
+// note records what the transaction did, when it commits: together, and apart
+// from each other where the verdicts were read at different positions.
 func (b *batch) note(t *Tx) {
-	now := protocol.CompleteMany{}
+	together := protocol.CompleteMany{}
+	apart := b.anyUnlisted()
 	for i := range b.ends {
 		e := &b.ends[i]
-		if mutant.On("partial-batch-reported-whole") && b.ended[i].Err == nil {
-			e.verdict = protocol.Applied
-		}
-		b.ended[i].Verdict = e.verdict
+		one := protocol.CompleteMany{Leases: []engine.Lease{e.lease}, Verdicts: []protocol.Verdict{e.verdict}}
 		switch {
 		case slices.Contains(b.gone, i):
-			continue
 		case b.ended[i].Err != nil:
-			b.ended[i].Verdict = protocol.LeaseLost
-			now.Refused = append(now.Refused, e.lease.Delivery)
+			together.Refused = append(together.Refused, e.lease.Delivery)
+			together.Leases = append(together.Leases, e.lease)
+			together.Verdicts = append(together.Verdicts, protocol.LeaseLost)
 		case e.verdict == protocol.LeaseLost && e.judged != current:
-			t.note(protocol.CompleteMany{
-				Leases: []engine.Lease{e.lease}, Verdicts: []protocol.Verdict{protocol.LeaseLost},
-			}, e.judged)
-			continue
+			t.note(one, e.judged)
+		case e.verdict == protocol.Applied && !b.listed(e):
+			t.note(one, b.snap)
+		case apart:
+			t.note(one, current)
+		default:
+			together.Leases = append(together.Leases, e.lease)
+			together.Verdicts = append(together.Verdicts, e.verdict)
 		}
-		now.Leases = append(now.Leases, e.lease)
-		now.Verdicts = append(now.Verdicts, b.ended[i].Verdict)
 	}
-	if len(now.Leases) > 0 {
-		t.note(now, current)
+	if len(together.Leases) > 0 {
+		t.note(together, current)
 	}
+}
+
+// listed reports whether the lane still lists the run. A newer claim of the
+// same holder may have dropped it since the snapshot: FOR KEY SHARE neither
+// waits for that nor reads it.
+func (b *batch) listed(e *ending) bool {
+	l := b.db.lanes.rows[e.lease.Lane].committed()
+	return l != nil && lists(l, &e.lease)
+}
+
+func (b *batch) anyUnlisted() bool {
+	for i := range b.ends {
+		if b.ends[i].verdict == protocol.Applied && b.ended[i].Err == nil && !b.listed(&b.ends[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // settle waits for a handler transaction that may still be open: it holds the

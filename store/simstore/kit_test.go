@@ -11,7 +11,6 @@ import (
 
 	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
-	"github.com/relaybus-go/relaybus/internal/mutant"
 )
 
 // script is a Scheduler driven by hand: a test puts what other callers do into
@@ -93,12 +92,13 @@ type bench struct {
 	script *script
 	mode   protocol.Semantics
 
-	model   *protocol.State
-	history *protocol.Ledger
-	states  []*protocol.State // model after each commit, by position
-	ledgers []*protocol.Ledger
-	actions []string
-	refused []string // what the model did not allow
+	model     *protocol.State
+	history   *protocol.Ledger
+	states    []*protocol.State // model after each commit, by position
+	ledgers   []*protocol.Ledger
+	actions   []string
+	committed func() // after each commit
+	alone     bool   // the store is damaged on purpose: no model beside it
 }
 
 func newBench(t testing.TB, mode protocol.Semantics, with ...func(*Options)) *bench {
@@ -116,6 +116,9 @@ func newBench(t testing.TB, mode protocol.Semantics, with ...func(*Options)) *be
 
 // observe steps the model with what the store committed.
 func (b *bench) observe(c Committed) {
+	if b.alone {
+		return
+	}
 	if c.Position > 0 && c.Position != int64(len(b.states)) {
 		b.Fatalf("commit %d after %d", c.Position, len(b.states)-1)
 	}
@@ -134,14 +137,15 @@ func (b *bench) observe(c Committed) {
 		b.states = append(b.states, b.model.Clone())
 		b.ledgers = append(b.ledgers, b.history.Clone())
 		b.compare()
+		if b.committed != nil {
+			b.committed()
+		}
 	}
 }
 
 func (b *bench) refuse(why string) {
-	if !mutant.Enabled {
-		b.Errorf("the model disagrees: %s\n%v", why, b.actions)
-	}
-	b.refused = append(b.refused, why)
+	b.Helper()
+	b.Fatalf("the model disagrees: %s\n%v", why, b.last())
 }
 
 // judgeThere judges picks and verdicts that were read at an earlier position.
@@ -180,10 +184,7 @@ func (b *bench) judgeThere(a protocol.Action) {
 
 // compare compares the rows of store and model.
 func (b *bench) compare() {
-	if mutant.Enabled {
-		return
-	}
-	got := b.contents()
+	got := b.Snapshot()
 	want := Contents{Position: got.Position, Groups: got.Groups, Rows: got.Rows, Completions: got.Completions}
 	for e := range b.model.Events() {
 		want.Events = append(want.Events, e)
@@ -199,12 +200,12 @@ func (b *bench) compare() {
 		want.Subscriptions = append(want.Subscriptions, s)
 	}
 	if !reflect.DeepEqual(normal(got), normal(want)) {
-		b.Errorf("store and model differ after %v\nstore %+v\nmodel %+v", b.actions[max(0, len(b.actions)-3):], normal(got), normal(want))
+		b.refuse(fmt.Sprintf("rows differ\nstore %+v\nmodel %+v", normal(got), normal(want)))
 	}
 }
 
-// contents is Snapshot without Enter, for use within an observer.
-func (b *bench) contents() Contents { return b.Snapshot() }
+// last returns the last few actions.
+func (b *bench) last() []string { return b.actions[max(0, len(b.actions)-5):] }
 
 // normal makes empty lists nil.
 func normal(c Contents) Contents {
@@ -320,10 +321,23 @@ func (w *worker) input() engine.ClaimInput {
 		Holder: w.holder, Owner: string(w.holder[:1]), Number: w.number, TTL: ttl,
 		Held: w.held, Running: w.running, Room: 10, Limit: 10, MaxLanes: 8,
 	}
+	for _, r := range w.running {
+		in.SuspectRunning = in.SuspectRunning || w.suspect(r.InFlight)
+	}
 	for _, h := range w.handlers {
 		in.Handlers = append(in.Handlers, engine.HandlerRoom{Name: h, Room: 10})
 	}
 	return in
+}
+
+// suspect reports whether the worker was granted a run of a suspect.
+func (w *worker) suspect(f protocol.InFlight) bool {
+	for _, p := range w.picks {
+		if p.Lease.Entry() == f && p.Delivery.Takeovers > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // claim claims and adopts what the reply says.

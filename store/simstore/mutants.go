@@ -1,6 +1,10 @@
+//go:build relaybus_mutants
+
 package simstore
 
 import "github.com/relaybus-go/relaybus/internal/mutant"
+
+func init() { mutant.Declare(Mutants...) }
 
 // Mutants are the bugs planted in this package, each at the rule that it
 // breaks.

@@ -266,16 +266,24 @@ func (s *scan) lacks(d *protocol.Delivery) {
 }
 
 // follow lets the chosen heads bring their followers, as far as the limit
-// goes: each head a fair share.
+// goes: one each, in turns.
 func (p *picker) follow(st *stmt, heads []head) {
+	most := p.left
 	for i := range heads {
-		h := &heads[i]
-		if h.chain == nil || charged(h.d) && !mutant.On("chain-not-stopped-at-charged") {
-			continue
+		if h := &heads[i]; h.chain != nil && most > 0 && (!charged(h.d) || mutant.On("chain-not-stopped-at-charged")) {
+			h.tail = p.followers(st, h, most)
 		}
-		share := (p.left + len(heads) - i - 1) / (len(heads) - i)
-		h.tail = p.followers(st, h, share)
-		p.left -= len(h.tail)
+	}
+	for turn := 1; turn <= most; turn++ {
+		for i := range heads {
+			switch h := &heads[i]; {
+			case len(h.tail) < turn:
+			case p.left == 0:
+				h.tail = h.tail[:turn-1]
+			default:
+				p.left--
+			}
+		}
 	}
 }
 

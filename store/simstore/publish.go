@@ -142,7 +142,7 @@ func (p *publication) write(ctx context.Context) error {
 			return err
 		}
 	}
-	if mutant.On("sequence-before-slot-lock") {
+	if mutant.On("sequence-before-slot-lock") && t.db.semantics == protocol.Locking {
 		p.drawAll(&st)
 	}
 	if err := p.lockSlots(&st); err != nil {
@@ -167,18 +167,14 @@ func (p *publication) inIDOrder() []*entry {
 // insertEvent inserts the event, or adds handlers to the one that is there.
 // The handlers to add are computed from the locked row: computed from the
 // statement's snapshot, or not at all as by DO NOTHING, they would miss one
-// that another publisher of the same id left out.
+// that another publisher of the same id left out. The row is written even when
+// nothing is added, so that a Purge of the event waits or conflicts.
 func (p *publication) insertEvent(st *stmt, e *entry) error {
 	t := p.t
 	e.Event.PublishedAt = t.now
-	waited := t.db.events.rows[e.Event.ID] != nil && read(st, t.db.events, e.Event.ID) == nil
-	if known := read(st, t.db.events, e.Event.ID); known != nil && t.db.semantics == protocol.Snapshot {
-		if e.compare(t, known); len(e.added) == 0 {
-			return nil // nothing to write, so nothing to conflict with
-		}
-	}
+	unseen := read(st, t.db.events, e.Event.ID) == nil
 	_, err := upsert(st, t.db.events, e.Event.ID, func(known *protocol.Event) *protocol.Event {
-		if known != nil && waited {
+		if known != nil && unseen {
 			sameID.Hit()
 		}
 		e.compare(t, known)

@@ -43,6 +43,8 @@ type Tx struct {
 	locks   []taken
 	actions []protocol.Action
 	seen    []int64 // per action: the position its verdict or picks were read at
+	// beforeCommit notes actions that can be described only at the commit.
+	beforeCommit func()
 
 	// err is set when the transaction is over: what its statements answer.
 	err      error
@@ -150,6 +152,16 @@ func (st *stmt) pauseAt(step string, lane protocol.LaneID, id protocol.DeliveryI
 // clock is the store's time now, after any waiting.
 func (st *stmt) clock() protocol.Time { return st.tx.db.sched.Now() }
 
+// waitAtMost sets a local lock timeout, never above one that is set already,
+// and returns what takes it back.
+func (t *Tx) waitAtMost(d time.Duration) (restore func()) {
+	before := t.lockTimeout
+	if before == 0 || d < before {
+		t.lockTimeout = d
+	}
+	return func() { t.lockTimeout = before }
+}
+
 // allowIdle sets a local idle-in-transaction timeout, never above one that is
 // set already.
 func (t *Tx) allowIdle(d time.Duration) {
@@ -219,6 +231,9 @@ func (t *Tx) commit(ctx context.Context, async bool) error {
 
 // commitNow is commit without an interruption before it.
 func (t *Tx) commitNow(async bool) {
+	if t.beforeCommit != nil {
+		t.beforeCommit()
+	}
 	db, c := t.db, Committed{Actions: t.actions}
 	last := db.pos
 	if len(t.writes) > 0 {
