@@ -127,7 +127,10 @@ type CompleteMany struct {
 	Leases   []Lease
 	Verdicts []Verdict
 	Refused  []DeliveryID // definite errors: neither Applied nor LeaseLost
-	Seen     int64        // as Claim.Seen, for verdicts of LeaseLost
+	// Seen is the position that the statement read, as in Claim, for verdicts
+	// of LeaseLost; and, in a Locking store, where the lane's list was read
+	// when a newer claim of the same holder has changed it since.
+	Seen int64
 }
 
 // Complete ends a run inside the handler's own transaction. It is recorded

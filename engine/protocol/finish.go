@@ -45,19 +45,17 @@ func (s *State) mayCompleteOne(a *CompleteMany, i int) Outcome {
 		return failed("refused", "a definite error", "a row the store can delete")
 	case stale(a.Seen, a.Verdicts, i):
 		return judgedEarlier
-	case l.After == 0:
-		return s.mayComplete(l)
 	}
 	before := indexOf(a.Leases[:i], l.After)
-	if before < 0 {
-		return s.mayComplete(l)
+	if l.After == 0 || before < 0 {
+		return s.mayComplete(l, a.Seen)
 	}
 	if !s.outcomes[before].OK() {
 		return failed("after", fmt.Sprintf("#%d not Applied in this call", l.After), "Applied")
 	}
 	alone := *l
 	alone.After = 0 // deleted by this very call
-	return s.mayComplete(&alone)
+	return s.mayComplete(&alone, a.Seen)
 }
 
 // indexOf returns where a call ends a delivery, -1 where it does not.
@@ -70,13 +68,19 @@ func indexOf(leases []Lease, id DeliveryID) int {
 	return -1
 }
 
-// mayComplete judges a completion outside a handler's transaction.
-func (s *State) mayComplete(l *Lease) Outcome {
+// mayComplete judges a completion outside a handler's transaction. With seen
+// the lane's list was read at an earlier position and judged there: a Locking
+// store's FOR KEY SHARE does not read what a newer claim of the same holder
+// made of it (docs/adr, 11).
+func (s *State) mayComplete(l *Lease, seen int64) Outcome {
 	r := s.row(l.Delivery)
 	o := applied
-	if s.semantics == Snapshot && r != nil {
+	switch {
+	case s.semantics == Snapshot && r != nil:
 		o = s.mayDelete(r, l)
-	} else {
+	case s.semantics == Locking && seen != 0:
+		o = s.mayEndUnlisted(r, l)
+	default:
 		o = s.mayEnd(r, l)
 	}
 	if o.OK() && r != nil && r.Status == Dead {
@@ -100,17 +104,32 @@ func (s *State) mayDelete(r *row, l *Lease) Outcome {
 // mayEnd checks what every end needs of the lane, and that the run's
 // predecessor is done. r is nil when the row is gone.
 func (s *State) mayEnd(r *row, l *Lease) Outcome {
-	lane := s.lane(l.Lane)
-	if o := holds(lane, &l.Token); !o.OK() {
+	if o := s.inPlace(r, l); !o.OK() {
+		return o
+	}
+	if o := inFlight(s.lane(l.Lane), l); !o.OK() {
+		return o
+	}
+	return s.mayGoOn(l)
+}
+
+// mayEndUnlisted is mayEnd without the list.
+func (s *State) mayEndUnlisted(r *row, l *Lease) Outcome {
+	if o := s.inPlace(r, l); !o.OK() {
+		return o
+	}
+	return s.mayGoOn(l)
+}
+
+// inPlace checks that lane and row are still as they were granted.
+func (s *State) inPlace(r *row, l *Lease) Outcome {
+	if o := holds(s.lane(l.Lane), &l.Token); !o.OK() {
 		return o
 	}
 	if r != nil && r.Lane != l.Lane {
 		return failed("row lane", r.Lane, l.Lane)
 	}
-	if o := inFlight(lane, l); !o.OK() {
-		return o
-	}
-	return s.mayGoOn(l)
+	return applied
 }
 
 // holds checks that the lane is still as it was granted.
