@@ -157,3 +157,66 @@ func TestLiveLockWait(t *testing.T) {
 		t.Fatalf("the idle transaction goes on: %v", err)
 	}
 }
+
+// TestLiveBus runs whole buses on a live store: per key, every event is
+// counted once and in the order of its commit.
+func TestLiveBus(t *testing.T) {
+	both(t, func(t *testing.T, mode protocol.Semantics) {
+		const buses, keys, perKey = 3, 4, 15
+		s := NewWith(Options{Semantics: mode, Lanes: 8})
+		var all []*engine.Bus[*Tx]
+		for range buses {
+			bus, err := engine.New(s, engine.Config{Lease: time.Second, Concurrency: 4})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = engine.HandleTx(bus, engine.Handler{Event: "n", Name: "append"},
+				func(ctx context.Context, tx *Tx, e engine.Event[int]) error {
+					had, _, err := tx.GetForUpdate(ctx, "t", e.Key)
+					if err != nil {
+						return err
+					}
+					return tx.Put(ctx, "t", e.Key, append(had, byte(e.Payload)))
+				})
+			if err == nil {
+				err = bus.Start(ctx)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, bus)
+		}
+		var wg sync.WaitGroup
+		for k := range keys {
+			wg.Go(func() {
+				for i := range perKey {
+					m := engine.Message{Type: "n", Key: fmt.Sprint("k", k), Payload: i}
+					retry(t, func() error { return all[k%buses].PublishNow(ctx, m) })
+				}
+			})
+		}
+		wg.Wait()
+		for range 1000 {
+			if len(s.Snapshot().Deliveries) == 0 {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		for _, bus := range all {
+			if err := bus.Stop(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		rows := s.Snapshot().Rows
+		if len(rows) != keys {
+			t.Fatalf("rows %v; statistics %+v", rows, s.Statistics())
+		}
+		for _, r := range rows {
+			for i, n := range r.Value {
+				if int(n) != i || len(r.Value) != perKey {
+					t.Fatalf("%s: counted %v", r.Key, r.Value)
+				}
+			}
+		}
+	})
+}
