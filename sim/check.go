@@ -16,6 +16,7 @@ type Violation struct {
 	Step      int
 }
 
+// String returns the violation as a sentence.
 func (v *Violation) String() string {
 	if v.Checker == v.Invariant {
 		return fmt.Sprintf("%s: %s", v.Checker, v.Detail)
@@ -57,6 +58,10 @@ type checks struct {
 	facts     facts
 	model     model
 	all       []checker
+	ends      *oneEnd
+	charges   *charges
+	limits    *limits
+	effects   *effects
 	log       []simstore.Committed // what the store still has; position i+1 at index i
 	losses    int                  // how often the store lost commits
 	lost      int                  // commits taken back by crashes and failovers
@@ -70,16 +75,19 @@ func (c *checks) init(w *world) {
 	c.model.init(c)
 	c.facts.semantics = w.knobs.Semantics
 	c.facts.init()
+	c.ends, c.charges = &oneEnd{c: c}, &charges{c: c}
+	c.limits, c.effects = &limits{c: c}, &effects{c: c}
 	c.all = []checker{
-		&effects{c: c},
+		c.ends,
+		c.effects,
 		&keyOrder{c: c},
 		&lostDeliveries{c: c},
 		&invented{c: c},
 		&holders{c: c},
 		&fenced{c: c},
 		&dropped{c: c},
-		&charges{c: c},
-		&limits{c: c},
+		c.charges,
+		c.limits,
 		&neighbours{c: c},
 		&deadLetters{c: c},
 		&repeats{c: c},
@@ -150,6 +158,7 @@ func (c *checks) poisoned(r *handlerRun) {
 	k := kill{lease: r.run.Picked.Lease, after: len(c.log), void: r.p.losses != c.losses}
 	c.tell(&k)
 	c.kills = append(c.kills, k)
+	c.limits.killed(r)
 }
 
 // tell tells the model of a kill. Where the store has lost commits of the

@@ -1,10 +1,16 @@
 package sim
 
-import "github.com/relaybus-go/relaybus/engine/protocol"
+import (
+	"errors"
 
-// charges checks ChargedOnce: no run is charged twice, and the attempts that a
-// run is told, and that a row has at the end, are the charges since the last
-// requeue.
+	"github.com/relaybus-go/relaybus/engine"
+	"github.com/relaybus-go/relaybus/engine/protocol"
+)
+
+// charges checks ChargedOnce: no run is charged twice, none that its own worker
+// cancelled because of a lost lease or a shutdown is charged as failed, and the
+// attempts that a run is told, and that a row has at the end, are the charges
+// since the last requeue.
 //
 // It believes the store's list of whom a takeover charged as far as each was
 // in flight; that it charges all it should is the lock-step model's business.
@@ -12,6 +18,8 @@ type charges struct {
 	unconcerned
 	c       *checks
 	charged map[leaseName]bool
+	// cancelled are runs that their worker cancelled while their body ran.
+	cancelled map[leaseName]error
 }
 
 func (*charges) name() string { return "ChargedOnce" }
@@ -22,11 +30,11 @@ func (k *charges) action(_ int64, a protocol.Action) {
 	switch a := a.(type) {
 	case protocol.Reschedule:
 		if a.Verdict == protocol.Applied {
-			k.charge(a.Lease, a.Name())
+			k.failed(a.Lease, a.Name())
 		}
 	case protocol.Bury:
 		if a.Verdict == protocol.Applied && a.Charge {
-			k.charge(a.Lease, a.Name())
+			k.failed(a.Lease, a.Name())
 		}
 	case protocol.TakeOver:
 		k.takenOver(a.Charged, a.Name(), func(d *deliveryFacts) protocol.Lease { return d.granted })
@@ -44,6 +52,25 @@ func (k *charges) takenOver(ids []protocol.DeliveryID, action string, lease func
 		}
 		k.charge(lease(d), action)
 	}
+}
+
+// failed judges the charge of a run that failed.
+func (k *charges) failed(lease protocol.Lease, action string) {
+	if cause := k.cancelled[nameOf(lease)]; cause != nil {
+		k.c.fail(k.name(), k.name(), "%s charged %v, which its worker cancelled: %v", action, lease, cause)
+	}
+	k.charge(lease, action)
+}
+
+// cancels notes that a worker cancelled a run.
+func (k *charges) cancels(r *handlerRun, cause error) {
+	if !r.running || errors.Is(cause, engine.ErrHandlerTimeout) {
+		return
+	}
+	if k.cancelled == nil {
+		k.cancelled = map[leaseName]error{}
+	}
+	k.cancelled[nameOf(r.run.Picked.Lease)] = cause
 }
 
 func (k *charges) charge(lease protocol.Lease, action string) {

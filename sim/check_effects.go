@@ -58,12 +58,14 @@ func (k *effects) action(_ int64, a protocol.Action) {
 }
 
 // plain judges a completion that may be the retry of one whose reply was lost.
+// The row is gone once, whoever is told Applied: after a completion by an
+// earlier run of the same holder, the run granted since is told so too.
 func (k *effects) plain(lease protocol.Lease) {
 	d := k.c.facts.delivery(lease.Delivery)
 	switch {
 	case d == nil:
 		k.c.fail(k.name(), "NothingInvented", "%v was completed and never committed", lease)
-	case d.fate == completed && nameOf(d.ended) != nameOf(lease):
+	case d.fate == completed && nameOf(d.ended) != nameOf(lease) && !(d.early && sameHolding(d.ended.Token, lease.Token)):
 		k.c.fail(k.name(), k.name(), "%s of %s was completed twice: under %v and %v", d.handler, d.event, d.ended, lease)
 	case !k.success[nameOf(lease)]:
 		k.c.fail(k.name(), k.name(), "%s of %s was completed under %v, and no run under that lease returned without an error", d.handler, d.event, lease)

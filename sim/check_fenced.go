@@ -9,11 +9,16 @@ import (
 // fenced checks FencedOut: no end is accepted under a lease that the store
 // took back: by a takeover (in a snapshot store: once it is charged), a claim
 // that no longer stated it, or an earlier end. Repeating a completion that
-// counted is no new end.
+// counted is no new end, and neither is releasing what it left in the lane's
+// list.
 //
 // A snapshot store judges completions of plain handlers by the row's fence:
 // they are wrong only under a lease that a takeover found and charged. What a
 // lost claim granted, or a claim dropped, may still complete there.
+//
+// A store with row locks may judge a completion by a list that a newer claim of
+// the same holder has replaced since; the lock-step model judges the list where
+// it was read.
 type fenced struct {
 	unconcerned
 	c *checks
@@ -28,7 +33,8 @@ func (k *fenced) action(_ int64, a protocol.Action) {
 		case d == nil:
 			k.c.fail(k.name(), "NothingInvented", "%s of %v was accepted, which was never committed", e.action, e.lease)
 		case d.granted.Token == e.lease.Token:
-		case d.fate == completed && nameOf(d.ended) == nameOf(e.lease) && e.plain:
+		case judgedBefore(a) && sameHolding(d.granted.Token, e.lease.Token):
+		case d.fate == completed && nameOf(d.ended) == nameOf(e.lease) && (e.plain || e.action == "Release"):
 		case (e.plain || e.tx) && d.lost.Token == e.lease.Token:
 		case k.c.facts.byFence(e) && !slices.Contains(d.fenced, nameOf(e.lease)):
 		default:
@@ -42,4 +48,16 @@ func (d *deliveryFacts) grantText() string {
 		return "no run of it is granted"
 	}
 	return "it is granted as " + d.granted.String()
+}
+
+// judgedBefore reports whether a completion was judged by a list read earlier.
+func judgedBefore(a protocol.Action) bool {
+	c, ok := a.(protocol.CompleteMany)
+	return ok && c.Seen != 0
+}
+
+// sameHolding reports whether two runs were granted to the same holder between
+// the same two takeovers.
+func sameHolding(a, b protocol.Token) bool {
+	return a.Lane == b.Lane && a.Epoch == b.Epoch && a.Holder == b.Holder
 }

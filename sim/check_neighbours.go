@@ -19,22 +19,22 @@ type neighbours struct {
 
 func (*neighbours) name() string { return "InnocentNeighbours" }
 
-func (k *neighbours) action(_ int64, a protocol.Action) {
+func (k *neighbours) action(at int64, a protocol.Action) {
 	switch a := a.(type) {
 	case protocol.TakeOver:
-		k.charged(a.Charged, func(d *deliveryFacts) protocol.Holder { return d.granted.Holder })
+		k.charged(at, a.Charged, func(d *deliveryFacts) protocol.Holder { return d.granted.Holder })
 	case protocol.ChargeLost:
-		k.charged(a.Charged, func(d *deliveryFacts) protocol.Holder { return d.lost.Holder })
+		k.charged(at, a.Charged, func(d *deliveryFacts) protocol.Holder { return d.lost.Holder })
 	}
 }
 
-func (k *neighbours) charged(ids []protocol.DeliveryID, holder func(*deliveryFacts) protocol.Holder) {
+func (k *neighbours) charged(at int64, ids []protocol.DeliveryID, holder func(*deliveryFacts) protocol.Holder) {
 	for _, id := range ids {
 		d := k.c.facts.delivery(id)
 		if d == nil {
 			continue
 		}
-		by := k.c.killerOf(holder(d))
+		by := k.c.killerOf(holder(d), at)
 		if by.id == 0 || by.id == id {
 			continue
 		}
@@ -50,11 +50,11 @@ func (k *neighbours) kills(id protocol.DeliveryID) bool {
 	return slices.ContainsFunc(k.c.kills, func(x kill) bool { return x.counts && x.lease.Delivery == id })
 }
 
-// killerOf returns the delivery that killed the process of a holder; its id is
-// 0 when none did.
-func (c *checks) killerOf(h protocol.Holder) killer {
+// killerOf returns the delivery that had killed the process of a holder when the
+// commit at a position came; its id is 0 when none had.
+func (c *checks) killerOf(h protocol.Holder, at int64) killer {
 	for _, k := range c.kills {
-		if k.counts && k.lease.Holder == h {
+		if k.counts && k.lease.Holder == h && int64(k.after) < at {
 			return killer{k.lease.Delivery, k.life}
 		}
 	}

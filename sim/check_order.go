@@ -4,7 +4,7 @@ import "github.com/relaybus-go/relaybus/engine/protocol"
 
 // keyOrder checks KeyOrder: of one (handler, key) no two runs are under way
 // at once that the store would both accept, sequences follow the commits, and
-// deliveries complete in the order in which they were committed. Deliveries
+// deliveries start and complete in the order in which they were committed. Deliveries
 // that were dead and brought back have given their place up.
 //
 // It does not look at runs whose lease the store no longer accepts: a worker
@@ -21,11 +21,37 @@ func (k *keyOrder) started(r *handlerRun) {
 	if mine.Delivery.Key == "" || !k.c.facts.accepted(mine.Lease) {
 		return
 	}
+	if r.p.losses == k.c.losses {
+		k.inTurn(r)
+	}
 	for _, p := range k.c.w.processes {
 		for _, o := range p.runs {
 			if o != r && o.running && k.overlaps(mine.Delivery, o) {
 				k.c.fail(k.name(), k.name(), "%s runs %v and %v of key %q at once", r.handler.name, o.run.Picked.Lease, mine.Lease, mine.Delivery.Key)
 			}
+		}
+	}
+}
+
+// inTurn judges whether it is the delivery's turn: each earlier one of its key
+// is over, or it is of a plain handler and its body has returned in the same
+// process, so that its completion is on its way. While the store has lost
+// nothing, that is.
+func (k *keyOrder) inTurn(r *handlerRun) {
+	d := k.c.facts.delivery(r.run.Picked.Delivery.ID)
+	if d.requeued {
+		return
+	}
+	for _, earlier := range d.queue.all {
+		if earlier == d {
+			return
+		}
+		if earlier.fate != pending || earlier.requeued {
+			continue
+		}
+		if r.handler.transactional || earlier.granted.Holder != d.granted.Holder || !k.c.effects.success[nameOf(earlier.granted)] {
+			k.c.fail(k.name(), k.name(), "%s runs %s of key %q while the earlier %s is pending", d.handler, d.event, d.key, earlier.event)
+			return
 		}
 	}
 }

@@ -43,7 +43,8 @@ type deliveryFacts struct {
 	charges  int32
 	granted  protocol.Lease // the run the store would accept now; zero: none
 	lost     protocol.Lease // taken over and not charged yet (snapshot stores)
-	ended    protocol.Lease // the run that completed it
+	ended    protocol.Lease // the run that completed it …
+	early    bool           // … by a list of the lane that a newer claim had replaced
 	fenced   []leaseName    // runs that a takeover found in flight and charged
 	lives    int            // how often it was requeued
 	killers  []killer       // whose kills it was charged for, since the last requeue
@@ -108,12 +109,12 @@ func (f *facts) apply(a protocol.Action) {
 	case protocol.CompleteMany:
 		for i, lease := range a.Leases {
 			if a.Verdicts[i] == protocol.Applied {
-				f.complete(lease)
+				f.complete(lease, judgedBefore(a))
 			}
 		}
 	case protocol.Complete:
 		if a.Verdict == protocol.Applied {
-			f.complete(a.Lease)
+			f.complete(a.Lease, false)
 		}
 	case protocol.Reschedule:
 		if a.Verdict == protocol.Applied {
@@ -261,7 +262,7 @@ func (f *facts) failed(id protocol.DeliveryID, charge bool) {
 	}
 }
 
-func (f *facts) complete(lease protocol.Lease) {
+func (f *facts) complete(lease protocol.Lease, early bool) {
 	d := f.delivery(lease.Delivery)
 	if d == nil {
 		return
@@ -269,8 +270,10 @@ func (f *facts) complete(lease protocol.Lease) {
 	if d.fate == pending {
 		f.open--
 	}
-	d.fate = completed
-	d.ended = lease
+	if d.fate != completed {
+		d.early = early
+	}
+	d.fate, d.ended = completed, lease
 	f.leave(lease, nil)
 }
 

@@ -165,7 +165,7 @@ func (w *world) endDraining() {
 	for _, k := range w.workers {
 		k.buried = true
 		if p := k.process; p != nil && !p.stopping {
-			p.stopping, p.orderly = true, !p.paused && w.leapt == 0
+			p.stopping, p.orderly = true, !p.paused && w.leapt == 0 && p.losses == w.checks.losses
 			p.input(engine.Stop{Grace: w.knobs.Lease / 4})
 		}
 	}
@@ -174,7 +174,8 @@ func (w *world) endDraining() {
 // checkFree finds lanes that an orderly shutdown left behind. Of those that
 // were under way when the faults stopped nothing is asked: their worker may
 // have given up on the store, and then its lanes expire. The same goes after a
-// leap of the store's clock, for which a worker's last call may come too late.
+// leap of the store's clock, for which a worker's last call may come too late,
+// and of lanes that a failover gave back to a worker that does not know of it.
 func (w *world) checkFree() {
 	for lane := range w.checks.state().AllLanes() {
 		if p := w.processOf(lane.Holder); p != nil && p.orderly {

@@ -106,6 +106,13 @@ func (m *many) tell(i uint64, rep Report) {
 	}
 }
 
+// stopwatch returns a function that says how much real time has passed. Real
+// time is reported and decides nothing.
+func stopwatch() func() time.Duration {
+	began := time.Now()
+	return func() time.Duration { return time.Since(began) }
+}
+
 // One runs one seed or schedule.
 func One(o Options) Report {
 	r := &runner{}

@@ -127,6 +127,9 @@ func (m *model) judgeAt(seen int64, a protocol.Action, picks bool) {
 	}
 	said := verdictsOf(a)
 	for i, o := range state.Judge(a) {
+		if said[i] == protocol.Applied && o.Guard == "in flight" {
+			m.c.fail(modelName, refusal, "%s, read at position %d: %v%s", a.Name(), seen, o, m.lastWriters(a))
+		}
 		if said[i] == protocol.LeaseLost && o.OK() {
 			m.c.fail(modelName, refusal, "%s, read at position %d: have LeaseLost for lease %d, want Applied%s", a.Name(), seen, i, m.lastWriters(a))
 		}

@@ -61,6 +61,8 @@ type request struct {
 	waiting *task // who waits for the answer; nil once it gave up
 	server  *task
 	answer  answer
+	gone    bool // the store has served it, or never will
+	goneAt  protocol.Time
 }
 
 // served is the part of a request that depends on the types of the call.
@@ -109,6 +111,7 @@ func (c *client) send(ctx context.Context, call callKind, body served) error {
 	t := w.current
 	t.mustLive()
 	r := &request{w: w, call: call, from: c, body: body, waiting: t}
+	t.message = r
 	r.fate = w.fateOf(r)
 	r.note("> ")
 	r.depart()
@@ -202,7 +205,7 @@ func (r *request) note(what string) {
 
 // served sends the reply.
 func (r *request) served() {
-	r.server = nil
+	r.leave()
 	r.w.acknowledged = r.w.store.Position()
 	travel := r.w.travelTime(LabelReply, r.from.id, r.call)
 	if r.fate.LoseReply {
@@ -216,10 +219,16 @@ func (r *request) served() {
 // neverServed ends a request that the store will not see. A COMMIT that never
 // comes means that the store rolls back when it sees the connection close.
 func (r *request) neverServed(silent bool) {
+	r.leave()
 	if commit, ok := r.body.(*commitBody); ok {
 		commit.open.drop()
 	}
 	r.failIn(r.w.unit(), silent)
+}
+
+// leave notes that the store is done with the request.
+func (r *request) leave() {
+	r.server, r.gone, r.goneAt = nil, true, r.w.now
 }
 
 // failIn lets the client see its connection fail after d, unless it fails
@@ -245,39 +254,86 @@ func (c *client) Subscribe(ctx context.Context, in engine.SubscribeInput) (engin
 	return roundTrip(c, ctx, callSubscribe, in, (*simstore.Store).Subscribe)
 }
 
+// ends returns the checker of what a worker sends, nil for other clients.
+func (c *client) ends() *oneEnd {
+	if c.owner == nil {
+		return nil
+	}
+	return c.w.checks.ends
+}
+
 // Claim implements [engine.Store].
 func (c *client) Claim(ctx context.Context, in engine.ClaimInput) (engine.ClaimReply, error) {
-	return roundTrip(c, ctx, callClaim, in, (*simstore.Store).Claim)
+	k := c.ends()
+	left := k.claiming(c.owner, &in)
+	reply, err := roundTrip(c, ctx, callClaim, in, (*simstore.Store).Claim)
+	k.claimed(c.owner, &in, left, c.w.current.message, err)
+	return reply, err
 }
 
 // ExtendLease implements [engine.Store].
 func (c *client) ExtendLease(ctx context.Context, in engine.ExtendLeaseInput) (engine.ExtendLeaseReply, error) {
+	c.ends().renewing(c.owner, in.Lanes, nil)
 	return roundTrip(c, ctx, callExtendLease, in, (*simstore.Store).ExtendLease)
 }
 
 // CompleteMany implements [engine.Store].
 func (c *client) CompleteMany(ctx context.Context, in engine.CompleteManyInput) (engine.CompleteManyReply, error) {
-	return roundTrip(c, ctx, callCompleteMany, in, (*simstore.Store).CompleteMany)
+	k := c.ends()
+	k.completions(in.Leases)
+	for _, l := range in.Leases {
+		k.sending(c.owner, callCompleteMany, l, nil, false)
+	}
+	reply, err := roundTrip(c, ctx, callCompleteMany, in, (*simstore.Store).CompleteMany)
+	for i, l := range in.Leases {
+		if err != nil {
+			k.answered(c.owner, l, nil, engine.LeaseLost, err)
+		} else {
+			k.answered(c.owner, l, nil, reply.Ended[i].Verdict, reply.Ended[i].Err)
+		}
+	}
+	return reply, err
 }
 
 // Reschedule implements [engine.Store].
 func (c *client) Reschedule(ctx context.Context, in engine.RescheduleInput) (engine.EndReply, error) {
-	return roundTrip(c, ctx, callReschedule, in, (*simstore.Store).Reschedule)
+	c.ends().sending(c.owner, callReschedule, in.Lease, in.Rest, in.Settle)
+	reply, err := roundTrip(c, ctx, callReschedule, in, (*simstore.Store).Reschedule)
+	c.ends().answered(c.owner, in.Lease, in.Rest, reply.Verdict, err)
+	return reply, err
 }
 
 // Snooze implements [engine.Store].
 func (c *client) Snooze(ctx context.Context, in engine.SnoozeInput) (engine.EndReply, error) {
-	return roundTrip(c, ctx, callSnooze, in, (*simstore.Store).Snooze)
+	c.ends().sending(c.owner, callSnooze, in.Lease, in.Rest, in.Settle)
+	reply, err := roundTrip(c, ctx, callSnooze, in, (*simstore.Store).Snooze)
+	c.ends().answered(c.owner, in.Lease, in.Rest, reply.Verdict, err)
+	return reply, err
 }
 
 // Bury implements [engine.Store].
 func (c *client) Bury(ctx context.Context, in engine.BuryInput) (engine.EndReply, error) {
-	return roundTrip(c, ctx, callBury, in, (*simstore.Store).Bury)
+	c.ends().sending(c.owner, callBury, in.Lease, in.Rest, false)
+	reply, err := roundTrip(c, ctx, callBury, in, (*simstore.Store).Bury)
+	c.ends().answered(c.owner, in.Lease, in.Rest, reply.Verdict, err)
+	return reply, err
 }
 
 // Release implements [engine.Store].
 func (c *client) Release(ctx context.Context, in engine.ReleaseInput) (engine.ReleaseReply, error) {
-	return roundTrip(c, ctx, callRelease, in, (*simstore.Store).Release)
+	k := c.ends()
+	for _, l := range in.Leases {
+		k.sending(c.owner, callRelease, l, nil, false)
+	}
+	reply, err := roundTrip(c, ctx, callRelease, in, (*simstore.Store).Release)
+	for i, l := range in.Leases {
+		if err != nil {
+			k.answered(c.owner, l, nil, engine.LeaseLost, err)
+		} else {
+			k.answered(c.owner, l, nil, reply.Verdicts[i], nil)
+		}
+	}
+	return reply, err
 }
 
 // Relinquish implements [engine.Store].
@@ -325,7 +381,11 @@ func (c *client) InTx(ctx context.Context, fn func(context.Context, *simstore.Tx
 		c.rollback(t)
 		return err
 	}
-	return c.commit(ctx, t)
+	err = c.commit(ctx, t)
+	if t.run != nil {
+		c.ends().committed(c.owner, t.run.run.Picked.Lease, err)
+	}
+	return err
 }
 
 // rollback ends the transaction without a message: the store would do the
@@ -374,6 +434,7 @@ func (c *client) Publish(ctx context.Context, tx *simstore.Tx, events []protocol
 
 // Complete implements [engine.TxStore].
 func (c *client) Complete(ctx context.Context, tx *simstore.Tx, in engine.CompleteInput) (engine.Verdict, error) {
+	c.ends().completing(c.owner, in.Lease)
 	verdict, err := c.w.store.Complete(ctx, tx, in)
 	if open := c.w.current.tx; open != nil && err == nil {
 		open.completed = true

@@ -80,6 +80,7 @@ func (p *process) perform(effect engine.Effect) {
 		p.start(e)
 	case engine.CancelRun:
 		if r := p.runOf(e.ID); r != nil {
+			p.w.checks.charges.cancels(r, e.Cause)
 			r.cancel(e.Cause)
 			r.task.wake(0)
 		}

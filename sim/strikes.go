@@ -367,7 +367,7 @@ func (w *world) crashStore(keep int64) {
 	for i, t := range victims {
 		t.kill()
 		if r := t.message; r != nil {
-			r.server = nil
+			r.leave()
 			r.failIn(w.unit(), false)
 		}
 		victims[i] = nil

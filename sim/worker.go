@@ -58,7 +58,7 @@ func (k *worker) startIn(d time.Duration) {
 func (k *worker) start() {
 	w := k.w
 	k.lives++
-	p := &process{w: w, worker: k, clock: &k.clock, alive: true, holder: holderOf(k.id, k.lives), losses: w.checks.losses}
+	p := &process{w: w, worker: k, clock: &k.clock, alive: true, losses: w.checks.losses}
 	p.client = &client{w: w, id: k.id, owner: p, faulty: true}
 	bus, err := w.newBus(p.client, k)
 	if err != nil {
@@ -67,6 +67,7 @@ func (k *worker) start() {
 	if p.machine, err = engine.NewMachine(bus); err != nil {
 		panic(err)
 	}
+	p.holder = p.machine.Holder()
 	k.process = p
 	w.processes = append(w.processes, p)
 	k.note("start")

@@ -63,8 +63,7 @@ func (h *hunt) parse(args []string, stderr io.Writer) (code int, ok bool) {
 
 // choose selects the mutants to run.
 func (h *hunt) choose() error {
-	all := planters()
-	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
+	all := mutant.All()
 	if h.only == "" {
 		h.infos = all
 		return nil
