@@ -154,7 +154,7 @@ func TestMajorityLosesNothing(t *testing.T) {
 // itself behind.
 func TestCallAcrossACrash(t *testing.T) {
 	both(t, func(t *testing.T, mode protocol.Semantics) {
-		for _, step := range []string{"complete", "lock lanes", "delete", "delete row", "commit", "reply"} {
+		for _, step := range []string{"complete", "lock lanes", "delete", "commit", "reply"} {
 			b := newBench(t, mode)
 			b.subscribe("h")
 			b.publish("a")

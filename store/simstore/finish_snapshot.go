@@ -51,12 +51,12 @@ func (c *call) completeManySnapshot(leases []engine.Lease, ended []engine.Ended)
 			c.verdict(lease, &ended[i], protocol.LeaseLost)
 			continue
 		}
-		gone, err := c.deleteFenced(lease, &ended[i])
+		found, err := c.deleteFenced(lease, &ended[i])
 		if engine.IsDefinite(err) {
 			ended[i].Err = err
 			continue
 		}
-		if err == nil && gone {
+		if err == nil && !found {
 			err = c.judgeGone(lease, &ended[i])
 		}
 		if err != nil {
@@ -92,44 +92,21 @@ func (c *call) verdict(lease *engine.Lease, ended *engine.Ended, v protocol.Verd
 }
 
 // deleteFenced deletes the row if its fence is the lease's: whatever took the
-// run away has written the row. It reports whether the row is gone.
-func (c *call) deleteFenced(lease *engine.Lease, ended *engine.Ended) (gone bool, err error) {
-	t := c.begin()
-	defer t.end(ErrConnectionLost)
-	st, err := t.statement(c.ctx, "delete")
-	if err == nil {
-		err = st.pauseAt("delete row", lease.Lane, lease.Delivery)
+// run away has written the row. It reports whether there was a row.
+func (c *call) deleteFenced(lease *engine.Lease, ended *engine.Ended) (found bool, err error) {
+	filter := func(d *protocol.Delivery) bool {
+		fence := d.Fence == lease.Fence || mutant.On("complete-without-epoch-check")
+		return d.Lane == lease.Lane && fence && d.Status == protocol.Pending && !c.pendingNow(lease.After)
 	}
-	if err != nil {
-		return false, err
-	}
-	t.lifeEnds = 0
-	r := c.db.deliveries.rows[lease.Delivery]
-	if r == nil {
-		return true, nil
-	}
-	if !r.free(t, forUpdate) {
-		loneWaits.Hit()
-	}
-	if err := t.acquire(c.ctx, &r.rowLock, forUpdate, wait, st.at(lease.Delivery)); err != nil {
-		return false, err
-	}
-	v := r.latest(t)
-	if v == nil {
-		return true, nil
-	}
-	d := v.value
-	fenced := d.Fence != lease.Fence && !mutant.On("complete-without-epoch-check")
-	if d.Lane != lease.Lane || fenced || d.Status != protocol.Pending || c.pendingNow(lease.After) {
+	d, deleted, err := eraseAlone(c, "delete", c.db.deliveries, lease.Delivery, filter, func(t *Tx, d *protocol.Delivery) {
+		c.db.remember(t, d, c.now())
+		ended.Verdict = protocol.Applied
+		t.note(protocol.CompleteMany{Leases: []engine.Lease{*lease}, Verdicts: []protocol.Verdict{protocol.Applied}}, current)
+	})
+	if d != nil && !deleted {
 		c.verdict(lease, ended, protocol.LeaseLost)
-		return false, nil
 	}
-	r.write(t, nil, true)
-	c.db.remember(t, d, st.clock())
-	ended.Verdict = protocol.Applied
-	t.note(protocol.CompleteMany{Leases: []engine.Lease{*lease}, Verdicts: []protocol.Verdict{protocol.Applied}}, current)
-	t.commitNow(false)
-	return false, nil
+	return d != nil, err
 }
 
 // pendingNow reports whether a predecessor is pending as committed now.

@@ -186,7 +186,7 @@ func (p *purge) deadDocuments() (int, error) {
 	}
 	n := 0
 	for _, id := range ids {
-		deleted, err := eraseAlone(p.call, "delete dead", p.db.deliveries, id, diedBefore(to), func(t *Tx) {
+		_, deleted, err := eraseAlone(p.call, "delete dead", p.db.deliveries, id, diedBefore(to), func(t *Tx, _ *protocol.Delivery) {
 			p.note(t, protocol.Purge{Dead: []protocol.DeliveryID{id}, DiedTo: to})
 		})
 		if err != nil {
@@ -197,33 +197,6 @@ func (p *purge) deadDocuments() (int, error) {
 		}
 	}
 	return n, nil
-}
-
-// eraseAlone deletes one document outside a transaction if it satisfies the
-// filter in its latest version.
-func eraseAlone[K comparable, V any](c *call, step string, tab *table[K, V], key K, filter func(*V) bool, note func(*Tx)) (bool, error) {
-	t := c.begin()
-	defer t.end(ErrConnectionLost)
-	st, err := t.statement(c.ctx, step)
-	if err != nil {
-		return false, err
-	}
-	t.lifeEnds = 0
-	r := tab.rows[key]
-	if r == nil {
-		return false, nil
-	}
-	if err := t.acquire(c.ctx, &r.rowLock, forUpdate, wait, st.at(key)); err != nil {
-		return false, err
-	}
-	v := r.latest(t)
-	if v == nil || filter != nil && !filter(v.value) {
-		return false, nil
-	}
-	r.write(t, nil, true)
-	note(t)
-	t.commitNow(false)
-	return true, nil
 }
 
 func (p *purge) events() error {

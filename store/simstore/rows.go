@@ -139,8 +139,11 @@ func insert[K comparable, V any](t *Tx, tab *table[K, V], key K, value *V) {
 }
 
 // at names the row that a statement waits for.
-func (st *stmt) at(key any) Point {
-	p := Point{Call: st.tx.call, Step: st.step}
+func (st *stmt) at(key any) Point { return pointAt(st.tx.call, st.step, key) }
+
+// pointAt names a step that is about one row.
+func pointAt(call, step string, key any) Point {
+	p := Point{Call: call, Step: step}
 	switch key := key.(type) {
 	case protocol.LaneID:
 		p.Lane = key

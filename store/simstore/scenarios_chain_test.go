@@ -151,9 +151,6 @@ var chainScenarios = []scenario{
 		run: func(b *bench) {
 			w := b.start("a/k", "b/k", "c/k", "d")
 			b.script.fail("CompleteMany", "delete", 2, errBad)
-			if b.mode == protocol.Snapshot {
-				b.script.fail("CompleteMany", "delete row", 2, errBad)
-			}
 			ended := w.complete(1, 2, 3, 4)
 			b.applied(ended[:1])
 			b.expect(engine.IsDefinite(ended[1].Err), "the bad row: %+v", ended[1])

@@ -88,11 +88,16 @@ type stmt struct {
 // statement begins the next statement: it lets others run, and then takes the
 // statement's snapshot.
 func (t *Tx) statement(ctx context.Context, step string) (stmt, error) {
+	return t.statementAt(ctx, Point{Call: t.call, Step: step})
+}
+
+// statementAt is statement with a point that names the one row it is about.
+func (t *Tx) statementAt(ctx context.Context, p Point) (stmt, error) {
 	if !t.oneSnapshot() {
 		t.reading = false
 	}
 	t.idleSince = 0
-	if err := t.pause(ctx, Point{Call: t.call, Step: step}); err != nil {
+	if err := t.pause(ctx, p); err != nil {
 		return stmt{}, err
 	}
 	if t.now == 0 {
@@ -105,7 +110,7 @@ func (t *Tx) statement(ctx context.Context, step string) (stmt, error) {
 	if !t.reading {
 		t.snap, t.reading = t.db.pos, true
 	}
-	return stmt{ctx: ctx, tx: t, step: step, snap: t.snap}, nil
+	return stmt{ctx: ctx, tx: t, step: p.Step, snap: t.snap}, nil
 }
 
 // transactionLifetime is MongoDB's transactionLifetimeLimitSeconds.

@@ -56,6 +56,61 @@ func extendAction(in *engine.ExtendLeaseInput, i int, v protocol.Verdict, now, c
 	}
 }
 
+// extendLocking is ExtendLease of a locking store: one transaction.
+//
+// Lease.tla, action ExtendLease. Locks: the lanes FOR NO KEY UPDATE, ascending.
+func (c *call) extendLocking(in *engine.ExtendLeaseInput, verdicts []engine.Verdict) error {
+	return c.transact(c.s.options.AsyncClaims, lockTimeoutOf(in.TTL), func(t *Tx) error {
+		st, err := t.statement(c.ctx, "extend")
+		if err != nil {
+			return err
+		}
+		for _, i := range ascending(in.Lanes) {
+			id := in.Lanes[i]
+			l, err := lockTarget(&st, c.db.lanes, id.Lane, forNoKeyUpdate, wait, nil)
+			if err != nil {
+				return err
+			}
+			clock := st.clock()
+			if tooLate(clock, in.NotAfter) {
+				return ErrTooLate
+			}
+			if l != nil && extendable(l, id, in.Holder) {
+				update(t, c.db.lanes, id.Lane, extended(l, in.TTL, t.now, clock))
+				verdicts[i] = protocol.Applied
+			}
+			t.note(extendAction(in, i, verdicts[i], t.now, clock), current)
+		}
+		return nil
+	})
+}
+
+// extendSnapshot is ExtendLease of a Snapshot store: one write per lane.
+func (c *call) extendSnapshot(in *engine.ExtendLeaseInput, verdicts []engine.Verdict) error {
+	for _, i := range ascending(in.Lanes) {
+		late := false
+		err := alone(c, "extend", c.db.lanes, in.Lanes[i].Lane, func(t *Tx, l *protocol.Lane) *protocol.Lane {
+			if late = tooLate(t.now, in.NotAfter); late {
+				return nil
+			}
+			if l == nil || !extendable(l, in.Lanes[i], in.Holder) {
+				t.note(extendAction(in, i, protocol.LeaseLost, t.now, t.now), current)
+				return nil
+			}
+			verdicts[i] = protocol.Applied
+			t.note(extendAction(in, i, protocol.Applied, t.now, t.now), current)
+			return extended(l, in.TTL, t.now, t.now)
+		})
+		if err == nil && late {
+			err = ErrTooLate
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Release gives back deliveries that were not run to an end.
 func (s *Store) Release(ctx context.Context, in engine.ReleaseInput) (engine.ReleaseReply, error) {
 	reply := engine.ReleaseReply{Verdicts: make([]engine.Verdict, len(in.Leases))}
@@ -103,6 +158,51 @@ func released(l *protocol.Lane, id protocol.LaneID, leases []engine.Lease, verdi
 		return nil
 	}
 	return &next
+}
+
+// releaseLocking is Release of a locking store: one transaction.
+//
+// Lease.tla, action Release. Locks: the lanes FOR NO KEY UPDATE, ascending.
+func (c *call) releaseLocking(leases []engine.Lease, verdicts []engine.Verdict) error {
+	return c.transact(false, c.s.options.LockTimeout, func(t *Tx) error {
+		st, err := t.statement(c.ctx, "release")
+		if err != nil {
+			return err
+		}
+		for _, id := range lanesOf(leases) {
+			l, err := lockTarget(&st, c.db.lanes, id, forNoKeyUpdate, wait, nil)
+			if err != nil {
+				return err
+			}
+			if next := released(l, id, leases, verdicts); next != nil {
+				update(t, c.db.lanes, id, next)
+			}
+		}
+		t.note(protocol.Release{Leases: leases, Verdicts: slices.Clone(verdicts)}, current)
+		return nil
+	})
+}
+
+// releaseSnapshot is Release of a Snapshot store: one write per lane.
+func (c *call) releaseSnapshot(leases []engine.Lease, verdicts []engine.Verdict) error {
+	for _, id := range lanesOf(leases) {
+		err := alone(c, "release", c.db.lanes, id, func(t *Tx, l *protocol.Lane) *protocol.Lane {
+			next := released(l, id, leases, verdicts)
+			a := protocol.Release{}
+			for i := range leases {
+				if leases[i].Lane == id {
+					a.Leases = append(a.Leases, leases[i])
+					a.Verdicts = append(a.Verdicts, verdicts[i])
+				}
+			}
+			t.note(a, current)
+			return next
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // givingBack is one Relinquish call at work.
@@ -174,4 +274,63 @@ func (g *givingBack) note(t *Tx, id protocol.LaneEpoch, ok bool) {
 		Lane: id.Lane, Holder: g.in.Holder, Number: g.in.Number, Epoch: id.Epoch,
 		Running: g.in.Running, Verdict: v,
 	}, current)
+}
+
+// locking is Relinquish of a locking store: one transaction.
+//
+// Lease.tla, action Relinquish. Locks: the lanes FOR NO KEY UPDATE, ascending.
+func (g *givingBack) locking() error {
+	return g.transact(false, g.s.options.LockTimeout, func(t *Tx) error {
+		st, err := t.statement(g.ctx, "relinquish")
+		if err != nil {
+			return err
+		}
+		for _, id := range g.lanes(&st) {
+			l, err := lockTarget(&st, g.db.lanes, id.Lane, forNoKeyUpdate, wait, nil)
+			if err != nil {
+				return err
+			}
+			if tooLate(st.clock(), g.in.NotAfter) {
+				return ErrTooLate
+			}
+			ok := l != nil && g.mayGoBack(l, id)
+			if ok {
+				update(t, g.db.lanes, id.Lane, relinquished(l, g.in.Holder, g.in.Number))
+			}
+			g.note(t, id, ok)
+		}
+		return nil
+	})
+}
+
+// snapshot is Relinquish of a Snapshot store: one write per lane.
+func (g *givingBack) snapshot() error {
+	var ids []protocol.LaneEpoch
+	if err := g.look("read lanes", func(st *stmt) error {
+		ids = g.lanes(st)
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		late := false
+		err := alone(g.call, "relinquish", g.db.lanes, id.Lane, func(t *Tx, l *protocol.Lane) *protocol.Lane {
+			if late = tooLate(t.now, g.in.NotAfter); late {
+				return nil
+			}
+			ok := l != nil && g.mayGoBack(l, id)
+			g.note(t, id, ok)
+			if !ok {
+				return nil
+			}
+			return relinquished(l, g.in.Holder, g.in.Number)
+		})
+		if err == nil && late {
+			err = ErrTooLate
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
