@@ -30,7 +30,7 @@ func TestConfigDefaults(t *testing.T) {
 	if !regexp.MustCompile(`.:\d+$`).MatchString(c.Owner) {
 		t.Errorf("owner %q is not hostname:pid", c.Owner)
 	}
-	if c.NewHolder() == c.NewHolder() {
+	if first, second := c.NewHolder(), c.NewHolder(); first == second {
 		t.Error("two instances got the same holder")
 	}
 }

@@ -308,7 +308,7 @@ func (d *Dispatcher) relinquishIdle(at Instant) bool {
 			d.wake.in(wait)
 			continue
 		}
-		if !d.laneBusy(l.LaneEpoch) {
+		if !d.laneBusy(l.LaneEpoch) || mutant.On("relinquish-with-work-in-flight") {
 			drained = drained || l.draining
 			idle = append(idle, l.LaneEpoch)
 		}

@@ -130,8 +130,7 @@ func TestLiveKeyOrderWithRetries(t *testing.T) {
 func TestLiveTransactionalEffectIsThereOnce(t *testing.T) {
 	onBothFamilies(t, func(t *testing.T, store *simstore.Store) {
 		var follow log
-		var b *bus
-		b = startBus(t, store, func(b *bus) error {
+		b := startBus(t, store, func(b *bus) error {
 			return errors.Join(
 				engine.HandleTx(b, engine.Handler{Event: "order", Name: "book"}, func(ctx context.Context, tx *simstore.Tx, e engine.Event[string]) error {
 					if err := tx.Put(ctx, "book", fmt.Sprint(e.ID, "/", e.Attempt), []byte(e.Payload)); err != nil {

@@ -74,7 +74,7 @@ func indexOf(leases []Lease, id DeliveryID) int {
 // made of it (docs/adr, 11).
 func (s *State) mayComplete(l *Lease, seen int64) Outcome {
 	r := s.row(l.Delivery)
-	o := applied
+	var o Outcome
 	switch {
 	case s.semantics == Snapshot && r != nil:
 		o = s.mayDelete(r, l)

@@ -43,7 +43,6 @@ type pairHistory struct {
 	pair
 	number  int // place in Ledger.pairs
 	id      DeliveryID
-	lane    LaneID
 	key     *keyHistory  // nil when the delivery has no key
 	index   int          // place in the commit order of its key
 	sibling *pairHistory // another pair of the event
