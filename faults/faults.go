@@ -67,6 +67,8 @@ type World interface {
 	Lease() time.Duration
 	// Crash ends a worker's process at once; a new one starts after down.
 	Crash(worker int, down time.Duration) bool
+	// CrashAll ends every worker's process at the same instant.
+	CrashAll(down time.Duration) bool
 	// Orphan ends a worker's host in the middle of its next transaction: the
 	// store is not told and keeps the transaction open. late waits for a
 	// transaction that has completed its delivery.
@@ -84,19 +86,37 @@ type World interface {
 	Deploy(worker, variant int) bool
 	// Leap moves the store's clock to past after the end of the lane's lease.
 	Leap(lane int, past time.Duration) bool
+	// Hint tells every worker that there may be work.
+	Hint()
 	// CrashStore ends the store's process, which comes back after down. Of
 	// the commits that it acknowledged before they were durable it loses
 	// lost thousandths, the newest.
 	CrashStore(lost int, down time.Duration) bool
 	// FailOver makes a replica the store that lacks the newest commits,
-	// durable or not.
-	FailOver(missing int) bool
+	// durable or not, when the moment comes.
+	FailOver(missing int, after Moment) bool
 	// Outage cuts every worker from the store for d. silent lets requests
 	// time out instead of failing at once.
 	Outage(d time.Duration, silent bool) bool
 	// Requeue brings back up to n dead letters.
 	Requeue(n int) bool
+	// Purge deletes what is older than so many quarters of a lease.
+	Purge(quarters int) bool
+	// Unsubscribe removes one of the handlers for good, and buries or deletes
+	// what is pending for it, as soon as one of its runs is under way.
+	Unsubscribe(handler int, bury bool) bool
 }
+
+// Moment is when a fault strikes that waits for the store to do something.
+type Moment uint8
+
+// The moments.
+const (
+	AtOnce          Moment = iota
+	AfterCompletion        // a completion was committed and acknowledged
+	AfterFailure           // a run was rescheduled or buried
+	AfterClaim             // deliveries were granted
+)
 
 // Fate is what becomes of one request and its reply.
 type Fate struct {
@@ -108,6 +128,8 @@ type Fate struct {
 	// Silent: the client learns of a loss by its own timeout only. Otherwise
 	// it sees its connection fail.
 	Silent bool
+	// Mute: for so long, the ends of runs that the client sends are lost.
+	Mute time.Duration
 	// GiveUp: the client sees its connection fail after this time, whatever
 	// the store does; 0: it waits.
 	GiveUp time.Duration
@@ -131,6 +153,7 @@ type Behaviour struct {
 type Plan struct {
 	Rollback bool // it rolls back, and publishes again in another transaction
 	Again    int  // how many more times it publishes the same events
+	Race     bool // another transaction publishes the same events at once
 }
 
 // Names returns the names of all kinds, sorted.
@@ -163,6 +186,8 @@ var kinds = []*Kind{
 	outage,
 	pause,
 	poison,
+	purge,
+	racepublish,
 	requeue,
 	restart,
 	rollback,
@@ -171,6 +196,7 @@ var kinds = []*Kind{
 	slowhandler,
 	storecrash,
 	unknowncommit,
+	unsubscribe,
 }
 
 // Set is a set of kinds, by index in [All].

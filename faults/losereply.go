@@ -5,11 +5,18 @@ var losereply = &Kind{
 	Says:     "the store commits a call and the client sees an error or nothing",
 	Action:   "LoseReply",
 	Target:   OnMessage,
-	Variants: 3,
+	Variants: 4,
 	Rate:     200,
-	Message: func(_ World, variant int, f *Fate) {
-		f.LoseReply = variant != 3
-		f.LoseRequest = variant == 3 // the client cannot tell the two apart
-		f.Silent = variant == 2
+	Message: func(w World, variant int, f *Fate) {
+		switch variant {
+		case 1:
+			f.LoseReply = true
+		case 2:
+			f.LoseReply, f.Silent = true, true
+		case 3:
+			f.LoseRequest = true // the client cannot tell the two apart
+		case 4:
+			f.LoseReply, f.Mute = true, w.Lease()*3/2
+		}
 	},
 }

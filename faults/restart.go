@@ -2,10 +2,15 @@ package faults
 
 var restart = &Kind{
 	Name:     "restart",
-	Says:     "a worker's process dies and is back at once under the same name",
+	Says:     "a worker's process dies and is back at once under the same name, or all of them",
 	Action:   "Crash",
 	Target:   OnWorker,
-	Variants: 1,
+	Variants: 3,
 	Rate:     100,
-	Strike:   func(w World, worker, _ int) bool { return w.Crash(worker, 0) },
+	Strike: func(w World, worker, variant int) bool {
+		if variant == 3 {
+			return w.CrashAll(0)
+		}
+		return w.Crash(worker, 0)
+	},
 }

@@ -4,12 +4,12 @@ import "time"
 
 var slowhandler = &Kind{
 	Name:     "slowhandler",
-	Says:     "a handler takes longer than its worker's lease",
+	Says:     "a handler takes longer than its worker's lease, or than its timeout and grace",
 	Action:   "SlowHandler",
 	Target:   OnRun,
-	Variants: 3,
+	Variants: 4,
 	Rate:     300,
 	Run: func(w World, variant int, b *Behaviour) {
-		b.Work = [...]time.Duration{w.Lease() * 2 / 3, w.Lease() * 3 / 2, 3 * w.Lease()}[variant-1]
+		b.Work = [...]time.Duration{w.Lease() * 2 / 3, w.Lease() * 3 / 2, 3 * w.Lease(), 6 * w.Lease()}[variant-1]
 	},
 }

@@ -74,8 +74,10 @@ func (k *oneEnd) started(r *handlerRun) {
 	e := k.leases[nameOf(r.run.Picked.Lease)]
 	switch {
 	case e == nil:
-	case e.sent || e.rest:
+	case e.sent:
 		k.fail("%v runs although %v was sent for it", e.lease, e.kind)
+	case e.rest:
+		k.fail("%v runs although it was released with the end of its predecessor", e.lease)
 	case e.unanswered:
 		k.fail("%v runs again although the outcome of its COMMIT is unknown", e.lease)
 	}

@@ -150,9 +150,21 @@ func (f *facts) apply(a protocol.Action) {
 		for _, id := range a.Dead {
 			f.delivery(id).fate = swept
 		}
+		for _, event := range a.Events {
+			f.forget(event)
+		}
 	case protocol.Unsubscribe:
 		for _, id := range a.Swept {
 			f.sweep(f.delivery(id), a.Bury)
+		}
+	}
+}
+
+// forget lets an event that was purged be published anew.
+func (f *facts) forget(event string) {
+	for _, d := range f.deliveries {
+		if d != nil && d.event == event {
+			delete(f.pairs, pairName{d.event, d.handler})
 		}
 	}
 }

@@ -33,7 +33,7 @@ type handlerSpec struct {
 func (h *handlerSpec) register(bus *engine.Bus[*simstore.Tx]) error {
 	lease := h.w.knobs.Lease
 	settings := engine.Handler{
-		Name: h.name, MaxAttempts: h.maxAttempts, Timeout: 4 * lease, Grace: lease / 2,
+		Name: h.name, MaxAttempts: h.maxAttempts, Timeout: time.Duration(h.w.knobs.Timeout) * lease, Grace: lease / 2,
 		Retry: engine.Exponential{Base: lease / 8, Cap: 4 * lease},
 	}
 	for _, settings.Event = range h.events {
@@ -67,6 +67,7 @@ func (w *world) handle(ctx context.Context, tx *simstore.Tx, h *handlerSpec) err
 	r.starts++
 	b := w.behaviour(r)
 	w.checks.started(r)
+	w.bodyBegan(r)
 	err := w.behave(ctx, tx, r, &b)
 	w.checks.returned(r, err)
 	return err

@@ -32,6 +32,8 @@ type Knobs struct {
 	Handlers    int
 	MaxAttempts int
 	Concurrency int
+	Timeout     int // of handlers, in leases
+	Stubborn    int // which handlers do not listen to their context, as bits
 	// AsyncClaims: the store acknowledges claims before they are durable.
 	AsyncClaims bool
 	// History: completed deliveries leave a row.
@@ -41,6 +43,8 @@ type Knobs struct {
 	Steady bool
 	// Split: the workers start with different sets of handlers.
 	Split bool
+	// SameName: all workers have the same owner name.
+	SameName bool
 	// Hints: publishers wake workers.
 	Hints bool
 	// Steps bounds the safety phase.
@@ -89,10 +93,13 @@ func drawKnobs(r *rand.Rand, set faults.Set) Knobs {
 	k.Handlers = 1 + r.IntN(4)
 	k.MaxAttempts = 1 + r.IntN(6)
 	k.Concurrency = 1 + r.IntN(8)
+	k.Timeout = 1 + 3*r.IntN(2)
+	k.Stubborn = r.IntN(16) & r.IntN(16)
 	k.AsyncClaims = r.IntN(3) > 0
 	k.History = r.IntN(3) == 0
 	k.Steady = r.IntN(2) == 0
 	k.Split = r.IntN(4) == 0
+	k.SameName = r.IntN(4) == 0
 	k.Hints = r.IntN(3) > 0
 	return k
 }

@@ -102,12 +102,10 @@ func (w *world) cover(survivors []*worker) {
 
 // bound is how long draining may take: what waits for a backoff, a pause, a
 // handler's timeout or a dead worker's lease is at most a few leases away, and
-// each delivery may have to wait for its turn. A worker that no longer knows
-// the store's time, because that leapt, learns it from its next subscription,
-// which is a minute away.
+// each delivery may have to wait for its turn.
 func (w *world) bound() time.Duration {
 	lease := w.knobs.Lease
-	return 90*time.Second + 30*lease + time.Duration(w.checks.facts.open)*lease/8
+	return 30*lease + time.Duration(w.checks.facts.open)*lease/8
 }
 
 func (w *world) checkBound(what string) {

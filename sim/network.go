@@ -45,7 +45,8 @@ type client struct {
 	w      *world
 	id     int // in world.clients
 	owner  *process
-	faulty bool // the message faults apply
+	faulty bool          // the message faults apply
+	muted  protocol.Time // until when its ends are lost
 }
 
 var _ engine.TxStore[*simstore.Tx] = (*client)(nil)

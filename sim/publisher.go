@@ -29,9 +29,15 @@ func (w *world) newPublisher(id int) *publisher {
 func (p *publisher) start() {
 	w := p.w
 	t := w.spawn(publisherRole, p.id, p.run)
-	t.after = func() { w.publishing-- }
+	t.after = w.published
 	w.publishing++
 	t.start()
+}
+
+// published notes that a publisher is done.
+func (w *world) published() {
+	w.publishing--
+	w.changed = true
 }
 
 // run publishes until the plan is through.
@@ -64,11 +70,27 @@ func (p *publisher) publish(t *task, b *batch) {
 	if todo.Rollback {
 		p.transaction(b, errRollback)
 	}
-	for range 1 + todo.Again {
-		for p.transaction(b, nil) != nil {
-			t.sleep(w.knobs.Lease / 16)
-		}
+	if todo.Race {
+		w.race(*b)
 	}
+	for range 1 + todo.Again {
+		p.insist(t, b)
+	}
+}
+
+// insist publishes until a COMMIT is acknowledged.
+func (p *publisher) insist(t *task, b *batch) {
+	for p.transaction(b, nil) != nil {
+		t.sleep(p.w.knobs.Lease / 16)
+	}
+}
+
+// race publishes the batch in a task of its own, at once.
+func (w *world) race(b batch) {
+	t := w.spawn(publisherRole, w.racer.id, func() { w.racer.insist(w.current, &b) })
+	t.after = w.published
+	w.publishing++
+	w.in(0, t, 0)
 }
 
 var errRollback = errors.New("the publisher changed its mind")

@@ -291,10 +291,13 @@ var knobFields = []knobField{
 	intKnob("handlers", func(k *Knobs) *int { return &k.Handlers }, 1, maxHandlers),
 	intKnob("attempts", func(k *Knobs) *int { return &k.MaxAttempts }, 1, 1000),
 	intKnob("concurrency", func(k *Knobs) *int { return &k.Concurrency }, 1, 1000),
+	intKnob("timeout", func(k *Knobs) *int { return &k.Timeout }, 1, 100),
+	intKnob("stubborn", func(k *Knobs) *int { return &k.Stubborn }, 0, 1<<maxHandlers-1),
 	boolKnob("async", func(k *Knobs) *bool { return &k.AsyncClaims }),
 	boolKnob("history", func(k *Knobs) *bool { return &k.History }),
 	boolKnob("steady", func(k *Knobs) *bool { return &k.Steady }),
 	boolKnob("split", func(k *Knobs) *bool { return &k.Split }),
+	boolKnob("samename", func(k *Knobs) *bool { return &k.SameName }),
 	boolKnob("hints", func(k *Knobs) *bool { return &k.Hints }),
 	intKnob("steps", func(k *Knobs) *int { return &k.Steps }, 1, MaxSteps),
 }
@@ -314,7 +317,7 @@ func (k Knobs) String() string {
 func parseKnobs(text string) (Knobs, error) {
 	k := Knobs{
 		Lanes: 1, Batch: 1, Lease: 30 * time.Second, Window: 2 * time.Millisecond, Workers: 1, Events: 1,
-		Types: 1, Handlers: 1, MaxAttempts: 3, Concurrency: 1, Steps: 2000,
+		Types: 1, Handlers: 1, MaxAttempts: 3, Concurrency: 1, Timeout: 4, Steps: 2000,
 	}
 	for _, word := range strings.Fields(text) {
 		name, value, _ := strings.Cut(word, "=")

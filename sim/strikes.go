@@ -19,9 +19,12 @@ var (
 
 // The kinds that the simulator itself must know.
 var (
-	faultPoison     = faults.Index("poison")
-	faultLoseCommit = faults.Index("losecommit")
-	faultOrphan     = faults.Index("orphan")
+	faultPoison      = faults.Index("poison")
+	faultLoseCommit  = faults.Index("losecommit")
+	faultUnsubscribe = faults.Index("unsubscribe")
+	faultPurge       = faults.Index("purge")
+	faultFailOver    = faults.Index("failover")
+	faultOrphan      = faults.Index("orphan")
 )
 
 // enabled reports whether faults of the kind may strike now.
@@ -69,6 +72,10 @@ func (w *world) fateOf(r *request) (f faults.Fate) {
 	if r.call == callCommit {
 		kinds = w.commitFaults
 	}
+	if w.now < r.from.muted && endsRuns(r.call) && !w.calm {
+		f.LoseRequest = true
+		return f
+	}
 	for _, i := range kinds {
 		if v := w.draw(i, r.from.id<<callBits|int(r.call)); v > 0 {
 			w.faultFired(i)
@@ -79,8 +86,14 @@ func (w *world) fateOf(r *request) (f faults.Fate) {
 			}
 		}
 	}
+	if f.Mute > 0 {
+		r.from.muted = w.now.Add(f.Mute)
+	}
 	return f
 }
+
+// endsRuns reports whether the call ends runs.
+func endsRuns(call callKind) bool { return call >= callCompleteMany && call <= callRelease }
 
 // statementFault returns the error that a statement raises, if any.
 func (w *world) statementFault(t *task, p simstore.Point) error {
@@ -267,6 +280,84 @@ func (w *world) Requeue(n int) bool {
 	return true
 }
 
+// Purge implements [faults.World].
+func (w *world) Purge(quarters int) bool {
+	if w.down {
+		return false
+	}
+	age := w.knobs.Lease * time.Duration(quarters) / 4
+	t := w.spawn(operatorRole, operatorClient, func() {
+		// An error leaves the rest for the next time.
+		done, _ := w.store.Purge(context.Background(), simstore.PurgePolicy{DeadAfter: age, EventsAfter: age, HistoryAfter: age, Batch: 3})
+		if done.Dead+done.Events+done.History+done.Swept > 0 {
+			w.faultWorked(faultPurge)
+		}
+	})
+	t.start()
+	return false // it counts when it has deleted something
+}
+
+// Unsubscribe implements [faults.World].
+func (w *world) Unsubscribe(handler int, bury bool) bool {
+	if handler >= len(w.handlers) {
+		return false
+	}
+	w.leaving = leaving{h: w.handlers[handler], bury: bury}
+	return false // it counts when it is done
+}
+
+// leaving is a handler that is removed while it runs.
+type leaving struct {
+	h    *handlerSpec
+	bury bool
+}
+
+// running tells of a body that began.
+func (w *world) bodyBegan(r *handlerRun) {
+	if w.leaving.h == r.handler && !w.calm {
+		w.in(4*w.unit(), (*removal)(w), 0)
+	}
+}
+
+// removal is the moment at which a handler is removed.
+type removal world
+
+func (m *removal) fire(uint64) bool {
+	w := (*world)(m)
+	l := w.leaving
+	if w.calm || w.down || l.h == nil {
+		return false
+	}
+	w.leaving = leaving{}
+	w.faultWorked(faultUnsubscribe)
+	t := w.spawn(operatorRole, operatorClient, func() {
+		for _, event := range l.h.events {
+			// An error leaves the handler as it is.
+			w.store.Unsubscribe(context.Background(), protocol.EventHandler{Event: event, Handler: l.h.name}, l.bury)
+		}
+	})
+	t.start()
+	return true
+}
+
+// Hint implements [faults.World].
+func (w *world) Hint() {
+	for _, k := range w.workers {
+		if k.process != nil {
+			w.in(w.unit(), (*nudge)(k.process), 0)
+		}
+	}
+}
+
+// CrashAll implements [faults.World].
+func (w *world) CrashAll(down time.Duration) bool {
+	any := false
+	for _, k := range w.workers {
+		any = k.crash(down, false) || any
+	}
+	return any
+}
+
 // Outage implements [faults.World].
 func (w *world) Outage(d time.Duration, silent bool) bool {
 	w.away = max(w.away, w.now.Add(d))
@@ -300,8 +391,60 @@ type ambush struct {
 	set  bool
 }
 
+// lurking is a failover that waits for its moment.
+type lurking struct {
+	missing int
+	after   faults.Moment
+	set     bool
+}
+
+// lurk begins a failover shortly after the commit it waits for: late enough
+// for its client to have heard of it.
+func (w *world) lurk(c simstore.Committed) {
+	if w.lurking.missing == 0 || w.lurking.set || c.Position == 0 {
+		return
+	}
+	for _, a := range c.Actions {
+		if momentOf(a) == w.lurking.after {
+			w.lurking.set = true
+			w.in(6*w.unit(), (*sprungFailover)(w), 0)
+			return
+		}
+	}
+}
+
+// momentOf returns the moment that comes with an action.
+func momentOf(a protocol.Action) faults.Moment {
+	switch a := a.(type) {
+	case protocol.CompleteMany, protocol.Complete:
+		return faults.AfterCompletion
+	case protocol.Reschedule, protocol.Bury:
+		return faults.AfterFailure
+	case protocol.Claim:
+		if len(a.Picks) > 0 {
+			return faults.AfterClaim
+		}
+	}
+	return faults.AtOnce
+}
+
+// sprungFailover is the moment of a lurking failover.
+type sprungFailover world
+
+func (s *sprungFailover) fire(uint64) bool {
+	w := (*world)(s)
+	missing := w.lurking.missing
+	w.lurking = lurking{}
+	if w.calm || !w.FailOver(missing, faults.AtOnce) {
+		return false
+	}
+	w.faultWorked(faultFailOver)
+	return true
+}
+
 // spring crashes the store a moment after a commit that is not durable yet.
 func (w *world) spring(c simstore.Committed) {
+	w.lurk(c)
 	if w.ambush.lost == 0 || !c.Async || w.ambush.set {
 		return
 	}
@@ -340,7 +483,11 @@ func (s *storeStart) fire(gen uint64) bool {
 // FailOver implements [faults.World]. A snapshot store acknowledges what a
 // majority has (protocol.md: majority write concern), so it loses only what
 // nobody was told of; a locking store's replica may lack more.
-func (w *world) FailOver(missing int) bool {
+func (w *world) FailOver(missing int, after faults.Moment) bool {
+	if after != faults.AtOnce {
+		w.lurking = lurking{missing: missing, after: after}
+		return false // it counts when it strikes
+	}
 	position := w.store.Position()
 	keep := max(position-int64(missing), 0)
 	if w.knobs.Semantics == protocol.Snapshot {

@@ -39,6 +39,8 @@ type world struct {
 	silent    bool          // requests in vain time out instead of failing
 	downGen   uint64
 	ambush    ambush
+	leaving   leaving
+	lurking   lurking
 
 	plan           plan
 	handlers       []*handlerSpec
@@ -46,7 +48,8 @@ type world struct {
 	processes      []*process // all lives, for reports
 	publishing     int        // publishers at work
 	stopPublishing bool
-	slowness       []uint8 // per client, with Knobs.Steady
+	racer          *publisher // publishes beside the others
+	slowness       []uint8    // per client, with Knobs.Steady
 
 	stage                                                                             stage
 	changed                                                                           bool // something was committed since watch looked
@@ -96,7 +99,7 @@ func (w *world) populate() {
 	for i := range k.Handlers {
 		h := &handlerSpec{
 			w: w, index: i, events: []string{typeName(i % k.Types)}, name: "handler" + string(rune('a'+i)),
-			transactional: i%2 == 1, maxAttempts: k.MaxAttempts, stubborn: i%3 == 2,
+			transactional: i%2 == 1, maxAttempts: k.MaxAttempts, stubborn: k.Stubborn&(1<<i) != 0,
 		}
 		if i < 2 && k.Types > 1 {
 			h.events = append(h.events, typeName((i+1)%k.Types)) // keys are ordered across types
@@ -109,9 +112,13 @@ func (w *world) populate() {
 // staff makes the workers and starts everybody.
 func (w *world) staff(publishing int) {
 	all := uint32(1)<<len(w.handlers) - 1
-	w.slowness = make([]uint8, 1+w.knobs.Workers+publishing)
+	w.slowness = make([]uint8, 1+w.knobs.Workers+publishing+1)
+	w.racer = w.newPublisher(1 + w.knobs.Workers + publishing)
 	for i := range w.knobs.Workers {
 		k := &worker{w: w, id: 1 + i, name: "worker" + string(rune('1'+i)), handlers: all}
+		if w.knobs.SameName {
+			k.name = "worker"
+		}
 		if w.knobs.Split && len(w.handlers) > 1 && w.knobs.Workers > 1 {
 			k.handlers &^= 1 << (i % len(w.handlers))
 		}
@@ -124,7 +131,7 @@ func (w *world) staff(publishing int) {
 	for i := range publishing {
 		w.newPublisher(1 + w.knobs.Workers + i).start()
 	}
-	w.in(w.tickLength(), (*ticker)(w), 0)
+	w.in(0, (*ticker)(w), 0)
 }
 
 // close ends every task that is left.
