@@ -116,6 +116,10 @@ const (
 	AfterCompletion        // a completion was committed and acknowledged
 	AfterFailure           // a run was rescheduled or buried
 	AfterClaim             // deliveries were granted
+	// AfterFirstClaim: deliveries were granted by the first claim of a
+	// process. All other processes die with the old store, so that theirs will
+	// be first claims too.
+	AfterFirstClaim
 )
 
 // Fate is what becomes of one request and its reply.

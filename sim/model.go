@@ -103,11 +103,12 @@ func readEarlier(a protocol.Action) (seen int64, picks bool) {
 	return 0, false
 }
 
-// judgeAt judges picks, or verdicts of LeaseLost, on the state at an earlier
-// position, which is rebuilt. It is rare.
+// judgeAt judges picks, or verdicts, that were read at an earlier position.
+// What is right by now was right to commit; only otherwise is the state at that
+// position rebuilt, which is rare.
 func (m *model) judgeAt(seen int64, a protocol.Action, picks bool) {
-	if m.c.rewinding {
-		return // judged when it was committed
+	if m.c.rewinding || objection(m.state, a, picks) == "" {
+		return
 	}
 	probeEarlier.Hit()
 	state, ledger := m.empty(), protocol.NewLedger()
@@ -116,24 +117,33 @@ func (m *model) judgeAt(seen int64, a protocol.Action, picks bool) {
 			protocol.Step(state, ledger, b)
 		}
 	}
-	if picks {
-		if o := state.PicksAllowed(a.(protocol.Claim)); !o.OK() {
-			m.c.fail(modelName, refusal, "%s, read at position %d: %v%s", a.Name(), seen, o, m.lastWriters(a))
-		}
-		return
+	if why := objection(state, a, picks); why != "" {
+		m.c.fail(modelName, refusal, "%s, read at position %d: %s%s", a.Name(), seen, why, m.lastWriters(a))
 	}
-	if eitherWay(state, a) {
-		return
+}
+
+// objection says what is wrong with an action's picks or verdicts in a state,
+// "" for nothing.
+func objection(s *protocol.State, a protocol.Action, picks bool) string {
+	if picks {
+		if o := s.PicksAllowed(a.(protocol.Claim)); !o.OK() {
+			return o.String()
+		}
+		return ""
+	}
+	if eitherWay(s, a) {
+		return ""
 	}
 	said := verdictsOf(a)
-	for i, o := range state.Judge(a) {
+	for i, o := range s.Judge(a) {
 		if said[i] == protocol.Applied && o.Guard == "in flight" {
-			m.c.fail(modelName, refusal, "%s, read at position %d: %v%s", a.Name(), seen, o, m.lastWriters(a))
+			return o.String()
 		}
 		if said[i] == protocol.LeaseLost && o.OK() {
-			m.c.fail(modelName, refusal, "%s, read at position %d: have LeaseLost for lease %d, want Applied%s", a.Name(), seen, i, m.lastWriters(a))
+			return fmt.Sprintf("have LeaseLost for lease %d, want Applied", i)
 		}
 	}
+	return ""
 }
 
 func verdictsOf(a protocol.Action) []protocol.Verdict {

@@ -395,6 +395,7 @@ type ambush struct {
 type lurking struct {
 	missing int
 	after   faults.Moment
+	claimed protocol.Holder // who was granted something
 	set     bool
 }
 
@@ -405,7 +406,7 @@ func (w *world) lurk(c simstore.Committed) {
 		return
 	}
 	for _, a := range c.Actions {
-		if momentOf(a) == w.lurking.after {
+		if w.lurking.awaits(a) {
 			w.lurking.set = true
 			w.in(6*w.unit(), (*sprungFailover)(w), 0)
 			return
@@ -413,19 +414,18 @@ func (w *world) lurk(c simstore.Committed) {
 	}
 }
 
-// momentOf returns the moment that comes with an action.
-func momentOf(a protocol.Action) faults.Moment {
+// awaits reports whether the action is what the failover waits for.
+func (l *lurking) awaits(a protocol.Action) bool {
 	switch a := a.(type) {
 	case protocol.CompleteMany, protocol.Complete:
-		return faults.AfterCompletion
+		return l.after == faults.AfterCompletion
 	case protocol.Reschedule, protocol.Bury:
-		return faults.AfterFailure
+		return l.after == faults.AfterFailure
 	case protocol.Claim:
-		if len(a.Picks) > 0 {
-			return faults.AfterClaim
-		}
+		l.claimed = a.Holder
+		return len(a.Picks) > 0 && (l.after == faults.AfterClaim || l.after == faults.AfterFirstClaim && a.Number <= 2)
 	}
-	return faults.AtOnce
+	return false
 }
 
 // sprungFailover is the moment of a lurking failover.
@@ -433,10 +433,15 @@ type sprungFailover world
 
 func (s *sprungFailover) fire(uint64) bool {
 	w := (*world)(s)
-	missing := w.lurking.missing
+	l := w.lurking
 	w.lurking = lurking{}
-	if w.calm || !w.FailOver(missing, faults.AtOnce) {
+	if w.calm || !w.FailOver(l.missing, faults.AtOnce) {
 		return false
+	}
+	for _, k := range w.workers {
+		if l.after == faults.AfterFirstClaim && k.process != nil && k.process.holder != l.claimed {
+			k.crash(0, false)
+		}
 	}
 	w.faultWorked(faultFailOver)
 	return true
