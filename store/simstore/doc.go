@@ -18,10 +18,21 @@
 // every commit has a position, [Store.Durable] is the position that a crash of
 // the store cannot take back, and [Store.Crash] goes back to a prefix.
 //
+// # Where it differs from a real store
+//
+// SERIALIZABLE is REPEATABLE READ: write skew goes unnoticed. A locking store
+// needs no savepoint of the caller's, and an error ends the transaction at
+// once. A Snapshot store has one member: what it commits a majority has, so a
+// failover ends open transactions and loses nothing. Lock queues have no
+// order: whoever the Scheduler lets look first gets the lock.
+//
 // # Layers
 //
-// table.go, db.go, tx.go and locks.go are a small multi-version store that
-// knows nothing of deliveries; index.go finds deliveries per lane and per key;
-// publish.go, lease*.go, finish*.go and operate.go are the actions of the
-// protocol, once per family where the families differ.
+// table.go, rows.go, db.go, tx.go and locks.go are a small multi-version store
+// that knows nothing of deliveries, user.go what callers do with it; alone.go
+// writes outside a transaction. index.go finds deliveries per lane and per key,
+// picks.go chooses among them. publish.go, lease*.go, charge.go, finish*.go,
+// subscribe.go, operate.go and purge.go are the actions of the protocol, once
+// per family where the families differ. contents.go, statistics.go and hash.go
+// read what is there.
 package simstore

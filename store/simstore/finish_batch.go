@@ -1,6 +1,7 @@
 package simstore
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/relaybus-go/relaybus/engine"
@@ -84,7 +85,7 @@ func (b *batch) lock(st *stmt) error {
 			order = append(order, i)
 		}
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return int(b.leases[i].Delivery - b.leases[j].Delivery) })
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(b.leases[i].Delivery, b.leases[j].Delivery) })
 	for _, i := range order {
 		if err := b.ends[i].lockRow(st); err != nil {
 			return err

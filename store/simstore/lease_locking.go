@@ -1,6 +1,7 @@
 package simstore
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/relaybus-go/relaybus/engine"
@@ -201,7 +202,7 @@ func (k *claiming) lockLanes(t *Tx, want int) ([]found, error) {
 		lanes = append(lanes, found{l, next, clock})
 	}
 	k.taken += len(lanes)
-	slices.SortFunc(lanes, func(a, b found) int { return int(a.after.ID - b.after.ID) })
+	slices.SortFunc(lanes, func(a, b found) int { return cmp.Compare(a.after.ID, b.after.ID) })
 	return lanes, nil
 }
 

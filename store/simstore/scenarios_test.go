@@ -2,6 +2,8 @@ package simstore
 
 import (
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/relaybus-go/relaybus/engine"
@@ -27,16 +29,18 @@ func scenarios() []scenario {
 	return all
 }
 
-// play runs a scenario in a semantics, if it is for it.
-func (s scenario) play(t testing.TB, mode protocol.Semantics) {
+// play runs a scenario in a semantics, if it is for it, and returns the store.
+func (s scenario) play(t testing.TB, mode protocol.Semantics) *bench {
 	if s.only != "" && s.only != mode.String() {
-		return
+		return nil
 	}
 	var with []func(*Options)
 	if s.with != nil {
 		with = append(with, s.with)
 	}
-	s.run(newBench(t, mode, with...))
+	b := newBench(t, mode, with...)
+	s.run(b)
+	return b
 }
 
 func TestScenarios(t *testing.T) {
@@ -49,6 +53,29 @@ func TestScenarios(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestStepsAreDocumented: whoever writes a Scheduler finds every step of every
+// call in the comment of Point.
+func TestStepsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("scheduler.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Join(strings.Fields(strings.ReplaceAll(string(text), "//", "")), " ")
+	for _, s := range scenarios() {
+		for _, mode := range []protocol.Semantics{protocol.Locking, protocol.Snapshot} {
+			b := s.play(t, mode)
+			if b == nil {
+				continue
+			}
+			for _, p := range b.script.seen {
+				if step := strings.TrimPrefix(p.Step, "block "); !strings.Contains(words, step) && step != "hold" {
+					t.Errorf("%s: step %q of %s is not documented", s.name, step, p.Call)
+				}
+			}
+		}
 	}
 }
 

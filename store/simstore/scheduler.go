@@ -7,7 +7,37 @@ import (
 )
 
 // Point names a place at which a store may be interrupted: before a statement,
-// before a commit, before a reply.
+// before a commit, before a reply, and within a statement between its snapshot
+// and its locks. The steps of each call, in order; a step marked * names the
+// row that it writes, and "a, b" are steps of several transactions or
+// statements that may be left out or repeated:
+//
+//	Tx (both)        get, get for update, put, delete, list
+//	                 read subscriptions, insert events, lock slots
+//	                 complete, lock lane* (locking), delete*
+//	Claim (locking)  claim held lanes, lock held lanes, retry stuck*,
+//	                 find lanes, lock free lanes, charge and pick, charge*
+//	Claim (snapshot) read held lanes, charge lost, charge*, read candidates,
+//	                 claim*, claim with stuck, retry stuck*,
+//	                 find lanes, take over*, give back*
+//	CompleteMany     complete, lock lanes, delete*, look at lanes again
+//	                 (snapshot) delete*, read lane
+//	Reschedule, Snooze, Bury
+//	                 settle, end, lock lane*, write row*
+//	                 (snapshot) end, write lane*, write row*
+//	ExtendLease      extend (snapshot: *)
+//	Release          release (snapshot: *)
+//	Relinquish       relinquish; (snapshot) read lanes, relinquish*
+//	Subscribe        read subscriptions, lock groups, create group; or refresh
+//	Requeue          requeue (snapshot: *)
+//	Unsubscribe      mark removed, sweep
+//	Purge            read removed, mark removed, sweep, delete dead (snapshot:
+//	                 find dead, delete dead*), lock dead, find events, lock
+//	                 events, delete events (snapshot: delete event), delete
+//	                 history
+//
+// Transactions end with "commit", calls with "reply". A single write outside a
+// transaction of a Snapshot store commits with its statement.
 type Point struct {
 	// Call is the store method or "Tx" for statements of a caller's own.
 	Call string

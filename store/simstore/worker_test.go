@@ -1,6 +1,7 @@
 package simstore
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -77,7 +78,7 @@ func (w *worker) adopt(reply engine.ClaimReply) {
 			InFlight: p.Lease.Entry(), Lane: p.Lease.Lane, Handler: p.Delivery.Handler, Key: p.Delivery.Key,
 		})
 	}
-	slices.SortFunc(w.running, func(a, b protocol.Running) int { return int(a.Delivery - b.Delivery) })
+	slices.SortFunc(w.running, func(a, b protocol.Running) int { return cmp.Compare(a.Delivery, b.Delivery) })
 }
 
 // forget drops deliveries from what the worker says it runs.
