@@ -23,9 +23,11 @@ func (k *claiming) locking() error {
 
 // claimHeld claims from the lanes that the call names, in one statement: it
 // locks the lane rows, takes what they list from the locked rows, and picks at
-// its snapshot. Nobody but the holder changes what can be picked of a held
-// lane, so the snapshot need not be younger than the lock; a lane that changed
-// hands in between grants nothing this time.
+// its snapshot. Only the holder's own calls change what can be picked of a
+// held lane, so the snapshot need not be younger than the lock. A lane whose
+// list changed in between, or that changed hands, grants nothing this time: a
+// late end of a run that the worker states no longer (its acknowledged first
+// try was lost in a failover) would otherwise be overlooked.
 //
 // Lease.tla, action Claim. Locks: the lanes FOR NO KEY UPDATE, ascending.
 func (k *claiming) claimHeld(t *Tx) error {
@@ -55,7 +57,7 @@ func (k *claiming) claimHeld(t *Tx) error {
 		}
 		w := k.prepare(l)
 		w.read = st.snap
-		w.picksFrom = w.picksFrom && read(&st, k.db.lanes, id).Epoch == l.Epoch
+		w.picksFrom = w.picksFrom && sameList(read(&st, k.db.lanes, id), l)
 		lanes = append(lanes, w)
 	}
 	clock := st.clock()
@@ -72,6 +74,12 @@ func (k *claiming) claimHeld(t *Tx) error {
 		k.noteClaim(t, w, l, t.now, clock)
 	}
 	return nil
+}
+
+// sameList reports whether a lane lists in both versions the same, for the
+// same holder.
+func sameList(seen, locked *protocol.Lane) bool {
+	return seen.Epoch == locked.Epoch && slices.Equal(seen.InFlight, locked.InFlight) && slices.Equal(seen.Stuck, locked.Stuck)
 }
 
 // refused notes a named lane that is not the holder's, or that a newer claim

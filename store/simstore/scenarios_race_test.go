@@ -298,6 +298,29 @@ var raceScenarios = []scenario{
 			b.expect(len(b.Snapshot().Deliveries) == 0, "left: %+v", b.Snapshot().Deliveries)
 		},
 	}, {
+		name: "a late end within a claim",
+		says: "an end whose acknowledged first try a failover lost may come while its worker, sure that it is done, claims: what it ended is not granted",
+		only: "locking",
+		run: func(b *bench) {
+			for i, step := range []string{"claim held lanes", "lock held lanes", "find lanes", "commit"} {
+				w := b.worker(step, "h")
+				if i == 0 {
+					b.subscribe("h")
+				}
+				b.publish(sprint("e", i))
+				w.claim()
+				id := w.running[0].Delivery
+				late := engine.BuryInput{Lease: w.lease(id), Error: "late"}
+				w.forget(id)
+				b.script.once("Claim", step, func() { b.Bury(ctx, late) })
+				reply := w.claim()
+				b.script.at = nil
+				d := b.row(id)
+				b.expect(len(reply.Picks) == 0 || d.Status == protocol.Pending, "at %q: granted a dead letter", step)
+				b.expire()
+			}
+		},
+	}, {
 		name: "two takeovers at once",
 		says: "of two workers that want the same expired lane one gets it, and its losses are charged once",
 		run: func(b *bench) {
