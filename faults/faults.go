@@ -86,6 +86,12 @@ type World interface {
 	Deploy(worker, variant int) bool
 	// Leap moves the store's clock to past after the end of the lane's lease.
 	Leap(lane int, past time.Duration) bool
+	// LeapAll moves the store's clock to the end of every lease.
+	LeapAll()
+	// LeapDuring moves the store's clock past the lease of the lane of the next
+	// run of a transactional handler: while its body is at work, or while its
+	// COMMIT is on its way. Everybody is told that there may be work.
+	LeapDuring(commit bool)
 	// Hint tells every worker that there may be work.
 	Hint()
 	// CrashStore ends the store's process, which comes back after down. Of
@@ -114,6 +120,7 @@ type Moment uint8
 const (
 	AtOnce          Moment = iota
 	AfterCompletion        // a completion was committed and acknowledged
+	AfterHead              // so was that of a chain's head, with followers in flight
 	AfterFailure           // a run was rescheduled or buried
 	AfterClaim             // deliveries were granted
 	// AfterFirstClaim: deliveries were granted by the first claim of a

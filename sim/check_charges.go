@@ -86,9 +86,10 @@ func (k *charges) charge(lease protocol.Lease, action string) {
 func (k *charges) started(r *handlerRun) {
 	row := &r.run.Picked.Delivery
 	d := k.c.facts.delivery(row.ID)
-	if d == nil || d.granted.Token != r.run.Picked.Lease.Token || r.p.losses != k.c.losses {
-		// No longer granted, so that what it was told is old; or the store lost
-		// the end of a run, and a late repetition of it may pass a claim.
+	if d == nil || d.changed || d.granted.Token != r.run.Picked.Lease.Token || r.p.losses != k.c.losses {
+		// No longer granted, or requeued since, so that what it was told is old;
+		// or the store lost the end of a run, and a late repetition of that end
+		// may pass a claim.
 		return
 	}
 	if row.Attempts != d.charges {

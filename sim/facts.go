@@ -42,6 +42,7 @@ type deliveryFacts struct {
 	requeued bool // it was dead once: its place in the order is forfeit
 	charges  int32
 	granted  protocol.Lease // the run the store would accept now; zero: none
+	changed  bool           // an operator changed it after that grant
 	lost     protocol.Lease // taken over and not charged yet (snapshot stores)
 	ended    protocol.Lease // the run that completed it …
 	early    bool           // … by a list of the lane that a newer claim had replaced
@@ -143,6 +144,7 @@ func (f *facts) apply(a protocol.Action) {
 		for _, id := range a.Requeued {
 			d := f.delivery(id)
 			d.fate, d.requeued, d.charges, d.killers = pending, true, 0, nil
+			d.changed = true
 			d.lives++
 			f.open++
 		}
@@ -215,6 +217,7 @@ func (f *facts) claim(a *protocol.Claim) {
 		d.granted = protocol.Lease{Delivery: p.Delivery, After: p.After, Fence: p.Fence, Token: protocol.Token{
 			Lane: a.Lane, Epoch: l.epoch, Holder: a.Holder, Claim: a.Number,
 		}}
+		d.changed = false
 		l.inFlight = append(l.inFlight, d)
 	}
 }

@@ -66,6 +66,9 @@ func (w *world) handle(ctx context.Context, tx *simstore.Tx, h *handlerSpec) err
 	r := w.current.run
 	r.starts++
 	b := w.behaviour(r)
+	if w.leapBeside(r, &w.leaping.duringRun) {
+		b.Work = max(b.Work, 90*w.unit())
+	}
 	w.checks.started(r)
 	w.bodyBegan(r)
 	err := w.behave(ctx, tx, r, &b)

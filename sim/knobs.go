@@ -67,13 +67,22 @@ func (k *Knobs) odds(r *rand.Rand) []uint32 {
 	odds[LabelWork] = always / 2
 	odds[LabelOutcome] = uint32(r.IntN(3)) * always / 50
 	odds[LabelWake] = uint32(r.IntN(2)) * always / 4
+	weights := weightings[r.IntN(len(weightings))]
 	for i, kind := range faults.All() {
-		weight := [...]int{0, 0, 1, 2, 4}[r.IntN(5)]
+		weight := weights[r.IntN(len(weights))]
 		if k.Faults.Has(i) {
-			odds[faultLabel(i)] = uint32(weight * kind.Rate * always / 10000)
+			odds[faultLabel(i)] = uint32(min(weight*kind.Rate, 9000) * always / 10000)
 		}
 	}
 	return odds
+}
+
+// weightings are what the weight of a kind is drawn from: most seeds have many
+// kinds at once, others few and those often.
+var weightings = [...][]int{
+	{0, 0, 1, 2, 4},
+	{0, 0, 1, 2, 4},
+	{0, 0, 0, 0, 0, 0, 0, 3, 6},
 }
 
 // drawKnobs draws the settings of a seed.

@@ -122,6 +122,9 @@ func (m *model) judgeAt(seen int64, a protocol.Action, picks bool) {
 	}
 }
 
+// laneGuards are what a locking store may judge where it read the lane.
+var laneGuards = []string{"lane", "epoch", "holder", "in flight"}
+
 // objection says what is wrong with an action's picks or verdicts in a state,
 // "" for nothing.
 func objection(s *protocol.State, a protocol.Action, picks bool) string {
@@ -136,7 +139,7 @@ func objection(s *protocol.State, a protocol.Action, picks bool) string {
 	}
 	said := verdictsOf(a)
 	for i, o := range s.Judge(a) {
-		if said[i] == protocol.Applied && o.Guard == "in flight" {
+		if said[i] == protocol.Applied && slices.Contains(laneGuards, o.Guard) {
 			return o.String()
 		}
 		if said[i] == protocol.LeaseLost && o.OK() {

@@ -114,6 +114,9 @@ func (c *client) send(ctx context.Context, call callKind, body served) error {
 	r := &request{w: w, call: call, from: c, body: body, waiting: t}
 	t.message = r
 	r.fate = w.fateOf(r)
+	if call == callCommit && t.run != nil && w.leapBeside(t.run, &w.leaping.duringCommit) {
+		r.fate.Request += 100 * w.unit()
+	}
 	r.note("> ")
 	r.depart()
 	defer func() { r.waiting = nil }()

@@ -22,6 +22,7 @@ var (
 	faultPoison      = faults.Index("poison")
 	faultLoseCommit  = faults.Index("losecommit")
 	faultUnsubscribe = faults.Index("unsubscribe")
+	faultExpire      = faults.Index("expire")
 	faultPurge       = faults.Index("purge")
 	faultFailOver    = faults.Index("failover")
 	faultOrphan      = faults.Index("orphan")
@@ -340,6 +341,33 @@ func (m *removal) fire(uint64) bool {
 	return true
 }
 
+// LeapAll implements [faults.World].
+func (w *world) LeapAll() { w.leapt += w.knobs.Lease }
+
+// leapPlan is a leap of the store's clock that waits for a run.
+type leapPlan struct{ duringRun, duringCommit bool }
+
+// LeapDuring implements [faults.World].
+func (w *world) LeapDuring(commit bool) {
+	if commit {
+		w.leaping.duringCommit = true
+	} else {
+		w.leaping.duringRun = true
+	}
+}
+
+// leapBeside ends the lease of the run's lane while the run goes on, and
+// reports whether it did.
+func (w *world) leapBeside(r *handlerRun, armed *bool) bool {
+	if !*armed || w.calm || !r.handler.transactional || !w.Leap(int(r.run.Picked.Lease.Lane), 1) {
+		return false
+	}
+	*armed = false
+	w.faultWorked(faultExpire)
+	w.Hint()
+	return true
+}
+
 // Hint implements [faults.World].
 func (w *world) Hint() {
 	for _, k := range w.workers {
@@ -406,7 +434,7 @@ func (w *world) lurk(c simstore.Committed) {
 		return
 	}
 	for _, a := range c.Actions {
-		if w.lurking.awaits(a) {
+		if w.lurking.awaits(w, a) {
 			w.lurking.set = true
 			w.in(6*w.unit(), (*sprungFailover)(w), 0)
 			return
@@ -415,15 +443,27 @@ func (w *world) lurk(c simstore.Committed) {
 }
 
 // awaits reports whether the action is what the failover waits for.
-func (l *lurking) awaits(a protocol.Action) bool {
+func (l *lurking) awaits(w *world, a protocol.Action) bool {
 	switch a := a.(type) {
-	case protocol.CompleteMany, protocol.Complete:
-		return l.after == faults.AfterCompletion
+	case protocol.CompleteMany:
+		return l.after == faults.AfterCompletion || l.after == faults.AfterHead && w.leads(a.Leases[len(a.Leases)-1])
+	case protocol.Complete:
+		return l.after == faults.AfterCompletion || l.after == faults.AfterHead && w.leads(a.Lease)
 	case protocol.Reschedule, protocol.Bury:
 		return l.after == faults.AfterFailure
 	case protocol.Claim:
 		l.claimed = a.Holder
 		return len(a.Picks) > 0 && (l.after == faults.AfterClaim || l.after == faults.AfterFirstClaim && a.Number <= 2)
+	}
+	return false
+}
+
+// leads reports whether a follower of the delivery is in flight.
+func (w *world) leads(lease protocol.Lease) bool {
+	for _, d := range w.checks.facts.lane(lease.Lane).inFlight {
+		if d.granted.After == lease.Delivery {
+			return true
+		}
 	}
 	return false
 }

@@ -40,6 +40,7 @@ type world struct {
 	downGen   uint64
 	ambush    ambush
 	leaving   leaving
+	leaping   leapPlan
 	lurking   lurking
 
 	plan           plan
