@@ -67,7 +67,9 @@ func (s *Store) Complete(ctx context.Context, tx *Tx, in engine.CompleteInput) (
 			tx.allowIdle(in.TTL)
 		}
 		if verdict = e.verdict; verdict == protocol.LeaseLost {
-			s.db.evaluated(protocol.Complete{Lease: in.Lease, Seen: seenAt(e.judged, s.db.pos+1)})
+			if e.judged != meanwhile {
+				s.db.evaluated(protocol.Complete{Lease: in.Lease, Seen: seenAt(e.judged, s.db.pos+1)})
+			}
 			return nil
 		}
 		s.db.remember(tx, e.row, st.clock())

@@ -53,6 +53,7 @@ type batch struct {
 	oneByOne bool
 	gone     []int // leases whose row is gone
 	snap     int64 // position that the statement reads
+	looked   int64 // position at which the lanes of rows that are gone were read
 }
 
 // lock takes the locks: lanes ascending, then rows ascending.
@@ -163,9 +164,18 @@ func (b *batch) lookAgain(t *Tx) error {
 		if !holds(l, &e.lease.Token) || !lists(l, &e.lease) || b.refusedBefore(i) || heldBack(&st, &e.lease) {
 			e.lost(st.snap)
 		}
-		b.db.evaluated(protocol.CompleteMany{Leases: []engine.Lease{e.lease}, Verdicts: []protocol.Verdict{e.verdict}})
+		if !b.followsHere(i) {
+			b.db.evaluated(protocol.CompleteMany{Leases: []engine.Lease{e.lease}, Verdicts: []protocol.Verdict{e.verdict}})
+		}
 	}
+	b.looked = st.snap
 	return nil
+}
+
+// followsHere reports whether the predecessor of lease i is completed by this
+// very call: what is said of i then holds from the commit on.
+func (b *batch) followsHere(i int) bool {
+	return slices.ContainsFunc(b.leases[:i], func(l engine.Lease) bool { return l.Delivery == b.leases[i].After })
 }
 
 // conclude puts the verdicts into the reply.
@@ -184,16 +194,21 @@ func (b *batch) conclude() {
 // from each other where the verdicts were read at different positions.
 func (b *batch) note(t *Tx) {
 	together := protocol.CompleteMany{}
+	var gone []protocol.CompleteMany // behind what they may follow in a chain
 	apart := b.anyUnlisted()
 	for i := range b.ends {
 		e := &b.ends[i]
 		one := protocol.CompleteMany{Leases: []engine.Lease{e.lease}, Verdicts: []protocol.Verdict{e.verdict}}
 		switch {
 		case slices.Contains(b.gone, i):
+			if b.followsHere(i) {
+				gone = append(gone, one)
+			}
 		case b.ended[i].Err != nil:
 			together.Refused = append(together.Refused, e.lease.Delivery)
 			together.Leases = append(together.Leases, e.lease)
 			together.Verdicts = append(together.Verdicts, protocol.LeaseLost)
+		case e.verdict == protocol.LeaseLost && e.judged == meanwhile:
 		case e.verdict == protocol.LeaseLost && e.judged != current:
 			t.note(one, e.judged)
 		case e.verdict == protocol.Applied && !b.listed(e):
@@ -207,6 +222,9 @@ func (b *batch) note(t *Tx) {
 	}
 	if len(together.Leases) > 0 {
 		t.note(together, current)
+	}
+	for _, one := range gone {
+		t.note(one, b.looked)
 	}
 }
 

@@ -53,8 +53,12 @@ func (e *ending) lockRow(st *stmt) error {
 	case d == nil:
 	case d.Lane != e.lease.Lane:
 		e.lost(st.snap)
-	case d != seen || d.Status != protocol.Pending:
+	case d.Status != protocol.Pending:
 		e.lost(current)
+	case d != seen && seen != nil && seen.Status != protocol.Pending:
+		e.lost(st.snap)
+	case d != seen:
+		e.lost(meanwhile)
 	}
 	return nil
 }
