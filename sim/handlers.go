@@ -66,8 +66,9 @@ func (w *world) handle(ctx context.Context, tx *simstore.Tx, h *handlerSpec) err
 	r := w.current.run
 	r.starts++
 	b := w.behaviour(r)
-	if w.leapBeside(r, &w.leaping.duringRun) {
-		b.Work = max(b.Work, 90*w.unit())
+	if w.leaping.duringRun {
+		b.Work = max(b.Work, 8*w.unit())
+		w.in(6*w.unit(), r, 0) // when it has a snapshot
 	}
 	w.checks.started(r)
 	w.bodyBegan(r)

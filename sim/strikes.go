@@ -357,15 +357,22 @@ func (w *world) LeapDuring(commit bool) {
 }
 
 // leapBeside ends the lease of the run's lane while the run goes on, and
-// reports whether it did.
+// reports whether it did. Its process stands still for a moment, or it would
+// renew the lease at once.
 func (w *world) leapBeside(r *handlerRun, armed *bool) bool {
-	if !*armed || w.calm || !r.handler.transactional || !w.Leap(int(r.run.Picked.Lease.Lane), 1) {
+	if !*armed || w.calm || r.over || r.p.paused || !r.handler.transactional || !w.Leap(int(r.run.Picked.Lease.Lane), 1) {
 		return false
 	}
 	*armed = false
 	w.faultWorked(faultExpire)
 	w.Hint()
+	r.p.pause(80*w.unit(), false)
 	return true
+}
+
+// fire implements [actor]: the moment of a leap during the run.
+func (r *handlerRun) fire(uint64) bool {
+	return r.p.alive && r.running && r.p.w.leapBeside(r, &r.p.w.leaping.duringRun)
 }
 
 // Hint implements [faults.World].
