@@ -243,6 +243,3 @@ func (c *checks) finish(drained bool) {
 		}
 	}
 }
-
-// state is the protocol's view of what the store holds.
-func (c *checks) state() *protocol.State { return c.model.state }

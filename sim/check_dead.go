@@ -33,7 +33,7 @@ func (k *deadLetters) action(_ int64, a protocol.Action) {
 }
 
 func (k *deadLetters) judge(id protocol.DeliveryID, what string) {
-	if d := k.c.facts.delivery(id); d != nil && d.fate == dead {
+	if d := k.c.facts.delivery(id); d != nil && d.fate == deadLetter {
 		k.c.fail(k.name(), k.name(), "#%d, %s of %s, is dead and %s", id, d.handler, d.event, what)
 	}
 }

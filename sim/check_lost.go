@@ -60,8 +60,8 @@ func (k *lostDeliveries) finish(bool) {
 			continue
 		}
 		status, there := rows[d.id]
-		want := d.fate == pending || d.fate == dead
-		if there != want || there && (status == protocol.Dead) != (d.fate == dead) {
+		want := d.fate == pending || d.fate == deadLetter
+		if there != want || there && (status == protocol.Dead) != (d.fate == deadLetter) {
 			k.c.fail(k.name(), k.name(), "#%d, %s of %s, should be %v; the store has a row: %v, %v", d.id, d.handler, d.event, d.fate, there, status)
 		}
 	}

@@ -22,19 +22,23 @@ func (*neighbours) name() string { return "InnocentNeighbours" }
 func (k *neighbours) action(at int64, a protocol.Action) {
 	switch a := a.(type) {
 	case protocol.TakeOver:
-		k.charged(at, a.Charged, func(d *deliveryFacts) protocol.Holder { return d.granted.Holder })
+		lane := k.c.facts.lane(a.Lane)
+		for _, d := range lane.inFlight {
+			d.killer = k.c.killerOf(lane.holder, at) // what kills the worker later is not to blame
+		}
+		k.charged(a.Charged)
 	case protocol.ChargeLost:
-		k.charged(at, a.Charged, func(d *deliveryFacts) protocol.Holder { return d.lost.Holder })
+		k.charged(a.Charged)
 	}
 }
 
-func (k *neighbours) charged(at int64, ids []protocol.DeliveryID, holder func(*deliveryFacts) protocol.Holder) {
+func (k *neighbours) charged(ids []protocol.DeliveryID) {
 	for _, id := range ids {
 		d := k.c.facts.delivery(id)
 		if d == nil {
 			continue
 		}
-		by := k.c.killerOf(holder(d), at)
+		by := d.killer
 		if by.id == 0 || by.id == id {
 			continue
 		}

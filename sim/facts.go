@@ -12,6 +12,8 @@ type facts struct {
 	pairs      map[pairName]*deliveryFacts
 	lanes      []laneFacts // by id
 	open       int         // deliveries that are pending
+	subs       map[protocol.EventHandler]bool
+	subscribed int // how many subs has
 }
 
 type queueName struct{ handler, key string }
@@ -25,7 +27,7 @@ type fate uint8
 
 const (
 	pending fate = iota
-	dead
+	deadLetter
 	completed
 	swept // purged or unsubscribed
 )
@@ -48,6 +50,7 @@ type deliveryFacts struct {
 	early    bool           // … by a list of the lane that a newer claim had replaced
 	fenced   []leaseName    // runs that a takeover found in flight and charged
 	lives    int            // how often it was requeued
+	killer   killer         // of the worker that was taken for dead while it had this in flight
 	killers  []killer       // whose kills it was charged for, since the last requeue
 	badEnds  int            // runs of it that failed
 }
@@ -67,7 +70,7 @@ type laneFacts struct {
 }
 
 func (f *facts) init() {
-	*f = facts{semantics: f.semantics, queues: map[queueName]*queueFacts{}, pairs: map[pairName]*deliveryFacts{}}
+	*f = facts{semantics: f.semantics, queues: map[queueName]*queueFacts{}, pairs: map[pairName]*deliveryFacts{}, subs: map[protocol.EventHandler]bool{}}
 }
 
 // delivery returns the facts of an id, nil when it was never committed.
@@ -154,6 +157,13 @@ func (f *facts) apply(a protocol.Action) {
 		}
 		for _, event := range a.Events {
 			f.forget(event)
+		}
+	case protocol.Subscribe:
+		for _, h := range a.Handlers {
+			if !f.subs[h] {
+				f.subs[h] = true
+				f.subscribed++
+			}
 		}
 	case protocol.Unsubscribe:
 		for _, id := range a.Swept {
@@ -304,7 +314,7 @@ func (f *facts) bury(a *protocol.Bury) {
 	if d.fate == pending {
 		f.open--
 	}
-	d.fate = dead
+	d.fate = deadLetter
 	f.leave(a.Lease, a.Rest)
 }
 
@@ -314,7 +324,7 @@ func (f *facts) sweep(d *deliveryFacts, bury bool) {
 	}
 	d.fate = swept
 	if bury {
-		d.fate = dead
+		d.fate = deadLetter
 	}
 }
 

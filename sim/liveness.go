@@ -116,9 +116,20 @@ func (w *world) checkBound(what string) {
 
 func (w *world) calmSince() protocol.Time { return w.deadline.Add(-w.bound()) }
 
+// lanes returns the lanes as the store has them.
+func (w *world) lanes() []protocol.Lane {
+	lanes := make([]protocol.Lane, 0, w.knobs.Lanes)
+	for id := range w.knobs.Lanes {
+		if lane, ok := w.store.Lane(protocol.LaneID(id)); ok {
+			lanes = append(lanes, lane)
+		}
+	}
+	return lanes
+}
+
 // heldByDead reports whether a lane is held by a process that is not alive.
 func (w *world) heldByDead() bool {
-	for lane := range w.checks.state().AllLanes() {
+	for _, lane := range w.lanes() {
 		if !lane.Holder.IsZero() && !w.lives(lane.Holder) {
 			return true
 		}
@@ -175,7 +186,7 @@ func (w *world) endDraining() {
 // leap of the store's clock, for which a worker's last call may come too late,
 // and of lanes that a failover gave back to a worker that does not know of it.
 func (w *world) checkFree() {
-	for lane := range w.checks.state().AllLanes() {
+	for _, lane := range w.lanes() {
 		if p := w.processOf(lane.Holder); p != nil && p.orderly {
 			w.checks.fail(drains, drains, "lane %d is still held by %s after an orderly shutdown", lane.ID, lane.Holder.Short())
 		}
@@ -188,7 +199,7 @@ func (w *world) stuck() string {
 	fmt.Fprintf(&b, "%d pending", w.checks.facts.open)
 	now := w.now.Add(w.leapt)
 	n := 0
-	for d := range w.checks.state().Deliveries() {
+	for _, d := range w.store.Snapshot().Deliveries {
 		if d.Status != protocol.Pending {
 			continue
 		}
@@ -199,7 +210,7 @@ func (w *world) stuck() string {
 		fmt.Fprintf(&b, "; #%d %s of %s lane %d key %q due in %v attempts %d takeovers %d",
 			d.ID, d.Handler, d.Event, d.Lane, d.Key, d.AvailableAt.Sub(now), d.Attempts, d.Takeovers)
 	}
-	for lane := range w.checks.state().AllLanes() {
+	for _, lane := range w.lanes() {
 		if lane.Holder.IsZero() && len(lane.Stuck) == 0 && len(lane.Lost) == 0 {
 			continue
 		}

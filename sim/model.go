@@ -16,6 +16,9 @@ import (
 // sequences, picks) as far as they are allowed; that everything is picked some
 // day is the liveness phase's business.
 type model struct {
+	// blind: it is not asked, so that the direct checkers show what they see
+	// alone.
+	blind  bool
 	c      *checks
 	state  *protocol.State
 	ledger *protocol.Ledger
@@ -47,6 +50,9 @@ func (m *model) killed(k kill) { m.ledger.Killed(k.lease.Holder, k.lease.Deliver
 
 // step steps the model with one action of the store.
 func (m *model) step(position int64, a protocol.Action) {
+	if m.blind {
+		return
+	}
 	if eitherWay(m.state, a) {
 		return
 	}

@@ -15,6 +15,7 @@ type plan struct {
 	batches  int              // transactions begun
 	drawn    []engine.Message // those that were drawn so far
 	recorded []recordedEvent
+	types    []string       // of recorded
 	index    map[string]int // of recorded
 }
 

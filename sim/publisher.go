@@ -44,6 +44,7 @@ func (w *world) published() {
 func (p *publisher) run() {
 	w := p.w
 	t := w.current
+	p.awaitSubscriptions(t)
 	for !w.stopPublishing {
 		b, ok := w.nextBatch()
 		if !ok {
@@ -52,6 +53,15 @@ func (p *publisher) run() {
 		t.sleep(b.pause)
 		p.publish(t, &b)
 		w.hint(b.number)
+	}
+}
+
+// awaitSubscriptions waits, with a recorded workload, until every handler is
+// subscribed, so that each event has all its deliveries.
+func (p *publisher) awaitSubscriptions(t *task) {
+	w := p.w
+	for w.plan.recorded != nil && w.checks.facts.subscribed < len(w.plan.types)*len(w.handlers) {
+		t.sleep(w.knobs.Lease / 16)
 	}
 }
 

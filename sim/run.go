@@ -21,6 +21,9 @@ type Options struct {
 	Workers, Lanes, Events, Keys, Steps int
 	// Workload is a recorded workload; nil: drawn.
 	Workload *Workload
+	// Blind leaves the lock-step model out, so that only the direct checkers
+	// judge.
+	Blind bool
 	// Schedule replays the choices of a schedule instead of drawing them.
 	Schedule *Schedule
 	observe  observer
@@ -132,7 +135,7 @@ func (r *runner) run(o *Options) (rep Report) {
 		d = newSeeded(o.Seed, knobs.odds(source))
 	}
 	w := newWorld(knobs, d, &r.pool)
-	w.observe = o.observe
+	w.observe, w.checks.model.blind = o.observe, o.Blind
 	w.play(o.Workload)
 	rep = w.report()
 	rep.Seed = o.Seed
@@ -185,7 +188,7 @@ func (w *world) report() Report {
 		switch d.fate {
 		case completed:
 			rep.Completed++
-		case dead:
+		case deadLetter:
 			rep.Dead++
 		}
 	}

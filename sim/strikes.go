@@ -251,7 +251,7 @@ func (w *world) Deploy(worker, variant int) bool {
 
 // Leap implements [faults.World].
 func (w *world) Leap(lane int, past time.Duration) bool {
-	row, ok := w.checks.state().Lane(protocol.LaneID(lane))
+	row, ok := w.store.Lane(protocol.LaneID(lane))
 	if !ok || row.Holder.IsZero() {
 		return false
 	}
@@ -266,9 +266,9 @@ func (w *world) Leap(lane int, past time.Duration) bool {
 // Requeue implements [faults.World].
 func (w *world) Requeue(n int) bool {
 	var dead []protocol.DeliveryID
-	for d := range w.checks.state().Deliveries() {
-		if d.Status == protocol.Dead && len(dead) < n {
-			dead = append(dead, d.ID)
+	for _, d := range w.checks.facts.deliveries {
+		if d != nil && d.fate == deadLetter && len(dead) < n {
+			dead = append(dead, d.id)
 		}
 	}
 	if len(dead) == 0 || w.down {

@@ -137,7 +137,7 @@ func pauseBetween(before, after int64) time.Duration {
 // record prepares the world to publish a recorded workload, with two handlers
 // for every type: a plain one and a transactional one.
 func (w *world) record(recorded *Workload) {
-	w.plan.recorded = recorded.events
+	w.plan.recorded, w.plan.types = recorded.events, recorded.types
 	w.plan.total = len(recorded.events)
 	w.plan.index = make(map[string]int, len(recorded.events))
 	for i := range recorded.events {
