@@ -108,6 +108,7 @@ type run struct {
 	Token
 	phase   phase
 	charges int32
+	death   int // of its worker, by the takeover: see Ledger.deathOf
 	earlier *run
 }
 
@@ -165,14 +166,15 @@ func (l *Ledger) Killed(holder Holder, by DeliveryID) {
 	l.kills = append(l.kills, kill{holder, p, p.lives})
 }
 
-// deathOf returns how the worker of a holder was killed, if it was.
-func (l *Ledger) deathOf(holder Holder) (kill, bool) {
-	for _, k := range l.kills {
+// deathOf returns the place in kills, from 1, of the death of a holder's
+// worker; 0 when nothing killed it.
+func (l *Ledger) deathOf(holder Holder) int {
+	for i, k := range l.kills {
 		if k.holder == holder {
-			return k, true
+			return i + 1
 		}
 	}
-	return kill{}, false
+	return 0
 }
 
 // Completions returns how many completions of an event's handler committed.

@@ -89,8 +89,12 @@ func (l *Ledger) close(h *laneHistory, p *pairHistory, how phase) {
 func (l *Ledger) takenOver(semantics Semantics, a *TakeOver) {
 	h := l.lane(a.Lane)
 	l.touched.lanes = append(l.touched.lanes, h)
+	death := l.deathOf(h.holder)
+	for _, p := range h.current {
+		p.last.death = death // what kills the worker later is not to blame
+	}
 	if semantics == Locking {
-		l.charge(h.holder, h.current, a.Refused, a.Charged)
+		l.charge(h.current, a.Refused, a.Charged)
 	}
 	for len(h.current) > 0 {
 		p := h.current[len(h.current)-1]
@@ -108,8 +112,7 @@ func (l *Ledger) takenOver(semantics Semantics, a *TakeOver) {
 
 // charge charges what a takeover found in flight, by its own reckoning, and
 // compares with what the store says it charged.
-func (l *Ledger) charge(holder Holder, list []*pairHistory, refused, charged []DeliveryID) {
-	death, killed := l.deathOf(holder)
+func (l *Ledger) charge(list []*pairHistory, refused, charged []DeliveryID) {
 	for _, p := range list {
 		l.touch(p)
 		if !p.pending() || slices.Contains(refused, p.id) {
@@ -123,11 +126,12 @@ func (l *Ledger) charge(holder Holder, list []*pairHistory, refused, charged []D
 		case !slices.Contains(charged, p.id) && started:
 			p.breach().mischarged = "not charged although its worker was taken for dead"
 		}
-		if started {
-			p.charge(p.last)
+		if !started {
+			continue
 		}
-		if started && killed {
-			p.blame(death)
+		p.charge(p.last)
+		if p.last.death > 0 {
+			p.blame(l.kills[p.last.death-1])
 		}
 	}
 }
@@ -173,9 +177,7 @@ func (p *pairHistory) blame(death kill) {
 func (l *Ledger) lostCharged(a *ChargeLost) {
 	h := l.lane(a.Lane)
 	l.touched.lanes = append(l.touched.lanes, h)
-	if len(h.lost) > 0 {
-		l.charge(h.lost[0].last.Holder, h.lost, a.Refused, a.Charged)
-	}
+	l.charge(h.lost, a.Refused, a.Charged)
 	for _, p := range h.lost {
 		switch {
 		case p.last.phase != lost:
