@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"sync/atomic"
-
-	"github.com/relaybus-go/relaybus/internal/mutant"
-)
+import "sync/atomic"
 
 // Gate decides a race that a run and its Dispatcher may enter at once: either
 // the run passes on to Complete and COMMIT, or it is retired and never sends
@@ -30,8 +26,5 @@ func (g *Gate) Reopen() { g.state.CompareAndSwap(gatePassed, gateOpen) }
 
 // Close retires the run and reports whether it came in time.
 func (g *Gate) Close() bool {
-	if mutant.On("retired-run-sends-end") {
-		return g.state.Load() == gateOpen
-	}
 	return g.state.CompareAndSwap(gateOpen, gateClosed) || g.state.Load() == gateClosed
 }

@@ -69,6 +69,7 @@ func (b *Bus[Tx]) newMachine() (*Machine, error) {
 		return nil, invalid("Config.NewHolder returned sixteen zero bytes, which name nobody")
 	}
 	if mutant.On("restarted-worker-adopts-lanes") {
+		holder = Holder{}
 		copy(holder[:], b.cfg.Owner)
 	}
 	b.sealed = true
