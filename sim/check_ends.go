@@ -15,7 +15,8 @@ import (
 // COMMIT, was sent; a follower of a chain is completed behind its predecessor.
 // A lane with an end that stayed unknown for longer than a lease is not
 // renewed, and after a claim was given up the next ones ask for all lanes, as
-// long as that claim may still be applied.
+// long as that claim may still be applied. No holder and claim number are used
+// twice.
 //
 // It sees calls as they leave the worker. What a store makes of them is not
 // its business.
@@ -25,6 +26,13 @@ type oneEnd struct {
 	leases map[leaseName]*leaseEnd
 	doubts []*leaseEnd
 	claims []*sentClaim
+	users  map[protocol.Holder]holderUse
+}
+
+// holderUse is who claimed under a holder's name, and the last claim number.
+type holderUse struct {
+	p      *process
+	number int64
 }
 
 // leaseEnd is how far the end of one lease has come.
@@ -171,6 +179,7 @@ func (k *oneEnd) predecessor(l protocol.Lease) *leaseEnd {
 
 // claiming judges a Claim that is about to leave, and returns when it left.
 func (k *oneEnd) claiming(p *process, in *engine.ClaimInput) protocol.Time {
+	k.numbered(p, in.Holder, in.Number)
 	for _, c := range k.claims {
 		if c.p == p && !in.AllMine {
 			k.fail("claim %d of %s does not ask for all lanes, although it gave up claim %d, and no such claim has succeeded since that one can no longer be applied",
@@ -179,6 +188,21 @@ func (k *oneEnd) claiming(p *process, in *engine.ClaimInput) protocol.Time {
 	}
 	k.renewing(p, in.Held, in.LetExpire)
 	return k.c.w.now
+}
+
+// numbered checks what tokens rest on: no (holder, claim) is issued twice.
+func (k *oneEnd) numbered(p *process, h protocol.Holder, number int64) {
+	use, known := k.users[h]
+	switch {
+	case known && use.p != p:
+		k.fail("%s claims as %s, which an earlier process used", p.worker.name, h.Short())
+	case known && number <= use.number:
+		k.fail("claim %d of %s follows claim %d", number, p.worker.name, use.number)
+	}
+	if k.users == nil {
+		k.users = map[protocol.Holder]holderUse{}
+	}
+	k.users[h] = holderUse{p, number}
 }
 
 // claimed notes the answer to a Claim that left at some time.

@@ -3,7 +3,8 @@ package sim
 import "github.com/relaybus-go/relaybus/engine/protocol"
 
 // holders checks OneHolderPerLane: between two takeovers a lane accepts the
-// calls of one holder only.
+// calls of one holder only, and it is taken only from another holder, whose
+// lease has run out by the store's clock.
 //
 // It lets the completions of a snapshot store pass: those of plain handlers
 // are judged by the row's fence alone, the others by a snapshot that may be
@@ -17,6 +18,8 @@ func (*holders) name() string { return "OneHolderPerLane" }
 
 func (k *holders) action(_ int64, a protocol.Action) {
 	switch a := a.(type) {
+	case protocol.TakeOver:
+		k.takenOver(&a)
 	case protocol.Claim:
 		k.judge(a.Lane, a.Holder, a.Name())
 	case protocol.ExtendLease:
@@ -35,6 +38,17 @@ func (k *holders) action(_ int64, a protocol.Action) {
 			}
 			k.judge(e.lease.Lane, e.lease.Holder, e.action)
 		})
+	}
+}
+
+func (k *holders) takenOver(a *protocol.TakeOver) {
+	l := k.c.facts.lane(a.Lane)
+	switch {
+	case l.holder.IsZero():
+	case l.holder == a.Holder:
+		k.c.fail(k.name(), k.name(), "%s took over lane %d, which it holds itself", a.Holder.Short(), a.Lane)
+	case max(a.Now, a.Clock) < l.expires:
+		k.c.fail(k.name(), k.name(), "%s took over lane %d, whose lease by %s ends in %v", a.Holder.Short(), a.Lane, l.holder.Short(), l.expires.Sub(a.Clock))
 	}
 }
 

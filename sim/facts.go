@@ -1,6 +1,10 @@
 package sim
 
-import "github.com/relaybus-go/relaybus/engine/protocol"
+import (
+	"time"
+
+	"github.com/relaybus-go/relaybus/engine/protocol"
+)
 
 // facts is what the surviving commits say, folded without the protocol's
 // rules: verdicts are taken as they are. The direct checkers judge with it, so
@@ -65,6 +69,7 @@ type killer struct {
 type laneFacts struct {
 	epoch    int64
 	holder   protocol.Holder
+	expires  protocol.Time
 	inFlight []*deliveryFacts
 	lost     []*deliveryFacts
 }
@@ -110,6 +115,10 @@ func (f *facts) apply(a protocol.Action) {
 			d.lost = protocol.Lease{}
 		}
 		f.lane(a.Lane).lost = nil
+	case protocol.ExtendLease:
+		if a.Verdict == protocol.Applied {
+			f.lane(a.Lane).renew(a.Now, a.Clock, a.TTL)
+		}
 	case protocol.CompleteMany:
 		for i, lease := range a.Leases {
 			if a.Verdicts[i] == protocol.Applied {
@@ -210,6 +219,9 @@ func (f *facts) insert(row *protocol.Delivery) {
 
 func (f *facts) claim(a *protocol.Claim) {
 	l := f.lane(a.Lane)
+	if a.Renew {
+		l.renew(a.Now, a.Clock, a.TTL)
+	}
 	kept := l.inFlight[:0]
 	for _, d := range l.inFlight {
 		if states(a.Running, d.granted.Entry()) {
@@ -259,7 +271,12 @@ func (f *facts) takeOver(a *protocol.TakeOver) {
 	}
 	f.empty(l)
 	l.epoch++
-	l.holder = a.Holder
+	l.holder, l.expires = a.Holder, a.Clock.Add(a.TTL)
+}
+
+// renew moves the end of the lease.
+func (l *laneFacts) renew(now, clock protocol.Time, ttl time.Duration) {
+	l.expires = min(max(l.expires, now.Add(ttl)), clock.Add(ttl))
 }
 
 func (f *facts) empty(l *laneFacts) {

@@ -54,7 +54,8 @@ type Knobs struct {
 
 // odds returns how often each label of a seeded run is not calm. Each seed
 // leaves some kinds of faults out and weighs the others differently: a fault
-// that always comes with all the others hides what it does alone.
+// that always comes with all the others hides what it does alone. Kinds that
+// somebody named are never left out.
 func (k *Knobs) odds(r *rand.Rand) []uint32 {
 	odds := make([]uint32, len(labels))
 	for _, l := range [...]Label{LabelType, LabelKey, LabelBatch, LabelGap, LabelSurvivor, LabelJitter} {
@@ -70,6 +71,9 @@ func (k *Knobs) odds(r *rand.Rand) []uint32 {
 	weights := weightings[r.IntN(len(weightings))]
 	for i, kind := range faults.All() {
 		weight := weights[r.IntN(len(weights))]
+		if k.Faults != faults.Every() {
+			weight = max(weight, 4)
+		}
 		if k.Faults.Has(i) {
 			odds[faultLabel(i)] = uint32(min(weight*kind.Rate, 9000) * always / 10000)
 		}

@@ -69,7 +69,12 @@ func (w *world) endSafety() {
 		}
 	}
 	w.deadline = w.now.Add(w.bound())
+	w.lastStep = w.steps + spinning
 }
+
+// spinning is how many steps may pass after the faults have stopped: far more
+// than the bound in time leaves room for, unless time stands still.
+const spinning = 5_000_000
 
 // chooseSurvivors draws who lives on; the others die now, and for good.
 func (w *world) chooseSurvivors() []*worker {
@@ -109,7 +114,7 @@ func (w *world) bound() time.Duration {
 }
 
 func (w *world) checkBound(what string) {
-	if w.now > w.deadline {
+	if w.now > w.deadline || w.steps > w.lastStep {
 		w.checks.fail(drains, drains, "%s within %v: %s", what, w.deadline.Sub(w.calmSince()), w.stuck())
 	}
 }

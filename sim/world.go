@@ -55,6 +55,7 @@ type world struct {
 	stage                                                                             stage
 	changed                                                                           bool // something was committed since watch looked
 	deadline                                                                          protocol.Time
+	lastStep                                                                          int  // when the run is given up, should time stand still
 	calm                                                                              bool // no more faults
 	tick                                                                              uint64
 	poison                                                                            []uint8
