@@ -32,9 +32,9 @@ lint: ## the rules of internal/lint over the whole tree
 
 test: ## all that a change must pass
 	go test ./...
-	$(MAKE) lint race corpus determinism
+	$(MAKE) lint staticcheck race corpus determinism
 	$(MAKE) seeds N=500
-	$(MAKE) mutants N=100
+	go run ./cmd/relaysim mutants -seeds 3000 -enough 2
 
 race: ## the tests under the race detector, with few seeds
 	go test -race -short ./...
