@@ -50,7 +50,7 @@ func TestCrashToAPrefix(t *testing.T) {
 				b.subscribe("g", "h")
 			}
 		}
-		if b.db.garbage != nil && len(b.db.garbage) > 0 || len(b.db.open) > 0 {
+		if len(b.db.garbage) > 0 || len(b.db.open) > 0 {
 			t.Fatalf("seed %d: %d old versions and %d transactions are left", seed, len(b.db.garbage), len(b.db.open))
 		}
 	}
