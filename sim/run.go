@@ -134,16 +134,21 @@ func (r *runner) run(o *Options) (rep Report) {
 		knobs, source = knobsOf(o)
 		d = newSeeded(o.Seed, knobs.odds(source))
 	}
-	w := newWorld(knobs, d, &r.pool)
-	w.observe, w.checks.model.blind = o.observe, o.Blind
-	w.play(o.Workload)
-	rep = w.report()
+	rep = r.runWith(o, knobs, d)
 	rep.Seed = o.Seed
 	if replay != nil {
 		rep.Skipped = replay.skipped()
 	}
 	rep.Wall = began()
 	return rep
+}
+
+// runWith runs a world with the knobs and choices given.
+func (r *runner) runWith(o *Options, knobs Knobs, d driver) Report {
+	w := newWorld(knobs, d, &r.pool)
+	w.observe, w.checks.model.blind = o.observe, o.Blind
+	w.play(o.Workload)
+	return w.report()
 }
 
 // play runs the world to its end. A panic of the engine, of the store or of

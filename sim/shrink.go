@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math/rand/v2"
 	"slices"
 	"sort"
 )
@@ -38,6 +39,36 @@ func Shrink(o Options, failed Report) (Shrunk, bool) {
 	if !s.try(Schedule{Seed: o.Seed, Knobs: failed.Knobs, Choices: failed.Choices}) {
 		return Shrunk{}, false
 	}
+	s.reduceAll()
+	best, report := s.best, s.report
+	starts := 0
+	for seed := uint64(1); seed <= smallWorlds && starts < smallStarts && len(best.Choices) > shortEnough; seed++ {
+		if !s.drawSmall(seed) {
+			continue
+		}
+		starts++
+		s.reduceAll()
+		if len(s.best.Choices) < len(best.Choices) {
+			best, report = s.best, s.report
+		}
+	}
+	best.Checker = s.target.Checker
+	return Shrunk{Schedule: best, Report: report, Runs: s.runs}, true
+}
+
+// A reduction that got stuck above shortEnough choices is tried again from
+// small worlds: one that fails in the same way with few events is a better
+// start than what the first failure has too much of. smallWorlds bounds how
+// many are drawn, smallStarts how many are reduced.
+const (
+	shortEnough = 12
+	smallWorlds = 5000
+	smallStarts = 5
+)
+
+// reduceAll repeats all reductions until none helps any more.
+func (s *shrinker) reduceAll() {
+	s.budget = s.runs + shrinkBudget
 	for before := -1; before != s.size() && s.runs < s.budget; {
 		before = s.size()
 		s.dropLabels()
@@ -45,8 +76,28 @@ func Shrink(o Options, failed Report) (Shrunk, bool) {
 		s.dropActors()
 		s.dropChunks()
 	}
-	s.best.Checker = s.target.Checker
-	return Shrunk{Schedule: s.best, Report: s.report, Runs: s.runs}, true
+}
+
+// drawSmall draws another run with the knobs and faults of the best one so
+// far, and makes it the best when it fails in the same way.
+func (s *shrinker) drawSmall(seed uint64) bool {
+	k := s.best.Knobs
+	k.Events, k.Workers, k.Keys = min(k.Events, 8), min(k.Workers, 3), min(k.Keys, 2)
+	r := rand.New(rand.NewPCG(seed, streamOf(2<<32)))
+	s.runs++
+	o := s.o
+	o.Schedule = &Schedule{Knobs: k}
+	rep := s.r.runWith(&o, k, newSeeded(seed, k.odds(r)))
+	if !s.same(rep.Violation) {
+		return false
+	}
+	s.budget = s.runs + 1
+	return s.try(Schedule{Seed: s.o.Seed, Knobs: k, Choices: rep.Choices})
+}
+
+// same reports whether a run failed in the way that is being reduced.
+func (s *shrinker) same(v *Violation) bool {
+	return v != nil && v.Checker == s.target.Checker && v.Invariant == s.target.Invariant
 }
 
 // size is what the reduction makes smaller.
@@ -65,8 +116,7 @@ func (s *shrinker) try(candidate Schedule) bool {
 	o := s.o
 	o.Schedule = &candidate
 	rep := s.r.run(&o)
-	v := rep.Violation
-	if v == nil || v.Checker != s.target.Checker || v.Invariant != s.target.Invariant {
+	if !s.same(rep.Violation) {
 		return false
 	}
 	candidate.Choices = slices.Clone(rep.Choices)

@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
@@ -22,6 +24,8 @@ type hunt struct {
 	faults string
 	only   string
 	shrink bool
+	direct bool
+	corpus string
 
 	options sim.Options
 	infos   []mutant.Info
@@ -35,6 +39,8 @@ func (h *hunt) parse(args []string, stderr io.Writer) (code int, ok bool) {
 	f.StringVar(&h.faults, "faults", "all", "the fault `kinds`")
 	f.StringVar(&h.only, "only", "", "run these mutants only: a `list` of names")
 	f.BoolVar(&h.shrink, "shrink", false, "reduce the first failure of each mutant and print its length")
+	f.BoolVar(&h.direct, "direct", false, "leave the lock-step model out: what do the direct checkers see alone?")
+	f.StringVar(&h.corpus, "corpus", "", "write the reduced failure of each mutant as a schedule into this `folder`")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprintln(stderr, "usage: relaysim mutants [flags]\n\nruns the planted bugs one after another; every one must be caught")
@@ -54,7 +60,8 @@ func (h *hunt) parse(args []string, stderr io.Writer) (code int, ok bool) {
 	if err != nil {
 		return fail(stderr, "mutants: -faults: %v", err), false
 	}
-	h.options = sim.Options{Faults: set}
+	h.options = sim.Options{Faults: set, Blind: h.direct}
+	h.shrink = h.shrink || h.corpus != ""
 	if err := h.choose(); err != nil {
 		return fail(stderr, "mutants: -only: %v", err), false
 	}
@@ -94,8 +101,11 @@ func runMutants(args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintln(stdout, "  checkers")
 	for _, info := range h.infos {
-		c := h.chase(info.Name)
+		c := h.chase(info)
 		c.print(stdout, h)
+		if c.err != nil {
+			return fail(stderr, "mutants: -corpus: %v", c.err)
+		}
 		if c.failed == 0 {
 			survivors++
 			fmt.Fprintf(stdout, "  %s\n", info.Says)
@@ -115,6 +125,7 @@ type chased struct {
 	checkers      []fired
 	first         sim.Report
 	shrunk        int
+	err           error
 }
 
 // fired counts the failures that one checker found.
@@ -125,10 +136,10 @@ type fired struct {
 
 // chase runs seeds with the mutant planted, until it failed often enough to
 // know how often it fails.
-func (h *hunt) chase(name mutant.Name) chased {
-	mutant.Select(name)
+func (h *hunt) chase(info mutant.Info) chased {
+	mutant.Select(info.Name)
 	defer mutant.Select("")
-	c := chased{name: name}
+	c := chased{name: info.Name}
 	sim.Many(h.options, sim.Batch{First: 1, Seeds: h.seeds}, func(rep sim.Report) bool {
 		c.seeds++
 		if rep.Violation != nil {
@@ -145,9 +156,22 @@ func (h *hunt) chase(name mutant.Name) chased {
 		c.shrunk = -1
 		if small, ok := sim.Shrink(o, c.first); ok {
 			c.shrunk = len(small.Schedule.Choices)
+			c.err = h.keep(info, small.Schedule)
 		}
 	}
 	return c
+}
+
+// keep writes a reduced failure into the corpus.
+func (h *hunt) keep(info mutant.Info, s sim.Schedule) error {
+	if h.corpus == "" {
+		return nil
+	}
+	s.Mutant, s.Story = string(info.Name), info.Says
+	if err := os.MkdirAll(h.corpus, 0o777); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(h.corpus, string(info.Name)+scheduleSuffix), []byte(s.String()), 0o666)
 }
 
 func (c *chased) count(v *sim.Violation) {
