@@ -62,6 +62,9 @@ func (h *hunt) parse(args []string, stderr io.Writer) (code int, ok bool) {
 	}
 	h.options = sim.Options{Faults: set, Blind: h.direct}
 	h.shrink = h.shrink || h.corpus != ""
+	if !mutant.Enabled {
+		return exitClean, true // the build that knows them chooses
+	}
 	if err := h.choose(); err != nil {
 		return fail(stderr, "mutants: -only: %v", err), false
 	}
