@@ -186,9 +186,6 @@ func (c *checks) rewound(keep int64) {
 	if c.violation != nil || int(keep) >= len(c.log) {
 		return
 	}
-	if c.w.observe != nil {
-		c.w.observe.rewound(c.w, keep)
-	}
 	c.lost += len(c.log) - int(keep)
 	clear(c.log[keep:])
 	c.log = c.log[:keep]

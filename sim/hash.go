@@ -19,13 +19,3 @@ func (f *fingerprint) add(x uint64) {
 	}
 	*f = fingerprint(h)
 }
-
-// addString mixes a string and its length.
-func (f *fingerprint) addString(s string) {
-	h := uint64(*f)
-	for i := 0; i < len(s); i++ {
-		h = (h ^ uint64(s[i])) * fnvPrime
-	}
-	*f = fingerprint(h)
-	f.add(uint64(len(s)))
-}

@@ -47,11 +47,6 @@ func (w *world) loop() {
 	}
 }
 
-// moment is an actor that calls a function once.
-type moment func()
-
-func (m moment) fire(uint64) bool { m(); return true }
-
 // scheduler is what simstore sees of the world.
 type scheduler struct{ w *world }
 

@@ -2,13 +2,10 @@ package sim
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
 	"github.com/relaybus-go/relaybus/faults"
-	"github.com/relaybus-go/relaybus/store/simstore"
 )
 
 // callKind names a request.
@@ -38,19 +35,6 @@ var callNames = [callKinds]string{
 
 func (k callKind) String() string { return callNames[k] }
 
-// client is the store as one process reaches it: every call is a request and
-// a reply that travel, may be late, and may be lost. It implements
-// [engine.TxStore].
-type client struct {
-	w      *world
-	id     int // in world.clients
-	owner  *process
-	faulty bool          // the message faults apply
-	muted  protocol.Time // until when its ends are lost
-}
-
-var _ engine.TxStore[*simstore.Tx] = (*client)(nil)
-
 // request is one request and its reply on their way.
 type request struct {
 	w       *world
@@ -76,30 +60,6 @@ const (
 	replied
 	broken // the connection failed; what the store did is not known
 )
-
-// exchange is a call with its input and, once served, its output.
-type exchange[In, Out any] struct {
-	store  *simstore.Store
-	method func(*simstore.Store, context.Context, In) (Out, error)
-	in     In
-	out    Out
-	err    error
-}
-
-func (x *exchange[In, Out]) serve() {
-	x.out, x.err = x.method(x.store, context.Background(), x.in)
-}
-
-// roundTrip sends a call and waits for its answer.
-func roundTrip[In, Out any](c *client, ctx context.Context, call callKind, in In,
-	method func(*simstore.Store, context.Context, In) (Out, error)) (Out, error) {
-	x := &exchange[In, Out]{store: c.w.store, method: method, in: in}
-	if err := c.send(ctx, call, x); err != nil {
-		var none Out
-		return none, err
-	}
-	return x.out, x.err
-}
 
 // keepAlive is how many leases it takes an operating system to find a silent
 // connection dead, where the call itself has no deadline.
@@ -251,199 +211,6 @@ func (r *request) settle(a answer) {
 	r.note([...]string{replied: "< ", broken: "! connection failed"}[a])
 	r.answer = a
 	r.waiting.wake(0)
-}
-
-// Subscribe implements [engine.Store].
-func (c *client) Subscribe(ctx context.Context, in engine.SubscribeInput) (engine.SubscribeReply, error) {
-	return roundTrip(c, ctx, callSubscribe, in, (*simstore.Store).Subscribe)
-}
-
-// ends returns the checker of what a worker sends, nil for other clients.
-func (c *client) ends() *oneEnd {
-	if c.owner == nil {
-		return nil
-	}
-	return c.w.checks.ends
-}
-
-// Claim implements [engine.Store].
-func (c *client) Claim(ctx context.Context, in engine.ClaimInput) (engine.ClaimReply, error) {
-	k := c.ends()
-	left := k.claiming(c.owner, &in)
-	reply, err := roundTrip(c, ctx, callClaim, in, (*simstore.Store).Claim)
-	k.claimed(c.owner, &in, left, c.w.current.message, err)
-	return reply, err
-}
-
-// ExtendLease implements [engine.Store].
-func (c *client) ExtendLease(ctx context.Context, in engine.ExtendLeaseInput) (engine.ExtendLeaseReply, error) {
-	c.ends().renewing(c.owner, in.Lanes, nil)
-	return roundTrip(c, ctx, callExtendLease, in, (*simstore.Store).ExtendLease)
-}
-
-// CompleteMany implements [engine.Store].
-func (c *client) CompleteMany(ctx context.Context, in engine.CompleteManyInput) (engine.CompleteManyReply, error) {
-	k := c.ends()
-	k.completions(in.Leases)
-	for _, l := range in.Leases {
-		k.sending(c.owner, callCompleteMany, l, nil, false)
-	}
-	reply, err := roundTrip(c, ctx, callCompleteMany, in, (*simstore.Store).CompleteMany)
-	for i, l := range in.Leases {
-		if err != nil {
-			k.answered(c.owner, l, nil, engine.LeaseLost, err)
-		} else {
-			k.answered(c.owner, l, nil, reply.Ended[i].Verdict, reply.Ended[i].Err)
-		}
-	}
-	return reply, err
-}
-
-// Reschedule implements [engine.Store].
-func (c *client) Reschedule(ctx context.Context, in engine.RescheduleInput) (engine.EndReply, error) {
-	c.ends().sending(c.owner, callReschedule, in.Lease, in.Rest, in.Settle)
-	reply, err := roundTrip(c, ctx, callReschedule, in, (*simstore.Store).Reschedule)
-	c.ends().answered(c.owner, in.Lease, in.Rest, reply.Verdict, err)
-	return reply, err
-}
-
-// Snooze implements [engine.Store].
-func (c *client) Snooze(ctx context.Context, in engine.SnoozeInput) (engine.EndReply, error) {
-	c.ends().sending(c.owner, callSnooze, in.Lease, in.Rest, in.Settle)
-	reply, err := roundTrip(c, ctx, callSnooze, in, (*simstore.Store).Snooze)
-	c.ends().answered(c.owner, in.Lease, in.Rest, reply.Verdict, err)
-	return reply, err
-}
-
-// Bury implements [engine.Store].
-func (c *client) Bury(ctx context.Context, in engine.BuryInput) (engine.EndReply, error) {
-	c.ends().sending(c.owner, callBury, in.Lease, in.Rest, false)
-	reply, err := roundTrip(c, ctx, callBury, in, (*simstore.Store).Bury)
-	c.ends().answered(c.owner, in.Lease, in.Rest, reply.Verdict, err)
-	return reply, err
-}
-
-// Release implements [engine.Store].
-func (c *client) Release(ctx context.Context, in engine.ReleaseInput) (engine.ReleaseReply, error) {
-	k := c.ends()
-	for _, l := range in.Leases {
-		k.sending(c.owner, callRelease, l, nil, false)
-	}
-	reply, err := roundTrip(c, ctx, callRelease, in, (*simstore.Store).Release)
-	for i, l := range in.Leases {
-		if err != nil {
-			k.answered(c.owner, l, nil, engine.LeaseLost, err)
-		} else {
-			k.answered(c.owner, l, nil, reply.Verdicts[i], nil)
-		}
-	}
-	return reply, err
-}
-
-// Relinquish implements [engine.Store].
-func (c *client) Relinquish(ctx context.Context, in engine.RelinquishInput) (engine.RelinquishReply, error) {
-	return roundTrip(c, ctx, callRelinquish, in, (*simstore.Store).Relinquish)
-}
-
-// openTx is a transaction that a task has open.
-type openTx struct {
-	w         *world
-	tx        *simstore.Tx
-	life      int  // of the store it was begun in
-	completed bool // Complete was called in it
-	dropped   bool // the store ended it
-}
-
-// drop rolls the transaction back from outside, as the store does when its
-// client is gone.
-func (o *openTx) drop() {
-	if o.life == o.w.storeLife {
-		o.dropped = true
-		o.tx.Rollback()
-	}
-}
-
-// InTx implements [engine.TxStore]. Statements run in the caller's task, each
-// of which the store may delay or fail; COMMIT is a message.
-func (c *client) InTx(ctx context.Context, fn func(context.Context, *simstore.Tx) error) error {
-	w := c.w
-	t := w.current
-	t.mustLive()
-	if w.down || w.cut() && c.faulty {
-		t.sleep(w.unit())
-		return errAway
-	}
-	tx, err := w.store.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	t.tx = &openTx{w: w, tx: tx, life: w.storeLife}
-	defer func() { t.tx = nil }()
-	err = fn(ctx, tx)
-	t.mustLive()
-	if err != nil {
-		c.rollback(t)
-		return err
-	}
-	err = c.commit(ctx, t)
-	if t.run != nil {
-		c.ends().committed(c.owner, t.run.run.Picked.Lease, err)
-	}
-	return err
-}
-
-// rollback ends the transaction without a message: the store would do the
-// same when it saw the connection close.
-func (c *client) rollback(t *task) {
-	if t.tx.life == c.w.storeLife {
-		t.tx.tx.Rollback()
-	}
-}
-
-// commitBody serves a COMMIT.
-type commitBody struct {
-	w    *world
-	open *openTx
-	err  error
-}
-
-func (b *commitBody) serve() {
-	if b.open.life != b.w.storeLife {
-		b.err = errReset
-		return
-	}
-	b.err = b.open.tx.Commit(context.Background())
-}
-
-// commit sends COMMIT. Once it is on its way the transaction belongs to the
-// request: it may still commit when the client has given up.
-func (c *client) commit(ctx context.Context, t *task) error {
-	open := t.tx
-	if p := c.owner; p != nil && p.worker.orphan.strikes(open) {
-		p.vanish(t)
-	}
-	t.tx = nil
-	body := &commitBody{w: c.w, open: open}
-	err := c.send(ctx, callCommit, body)
-	if err != nil {
-		return fmt.Errorf("commit: %w: %w", engine.ErrCommitUnknown, err)
-	}
-	return body.err
-}
-
-// Publish implements [engine.TxStore].
-func (c *client) Publish(ctx context.Context, tx *simstore.Tx, events []protocol.Event) ([]engine.PublishResult, error) {
-	return c.w.store.Publish(ctx, tx, events)
-}
-
-// Complete implements [engine.TxStore].
-func (c *client) Complete(ctx context.Context, tx *simstore.Tx, in engine.CompleteInput) (engine.Verdict, error) {
-	c.ends().completing(c.owner, in.Lease)
-	verdict, err := c.w.store.Complete(ctx, tx, in)
-	if open := c.w.current.tx; open != nil && err == nil {
-		open.completed = true
-	}
-	return verdict, err
 }
 
 // callContext is the context of a store call: it ends at a virtual time.

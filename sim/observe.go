@@ -17,7 +17,7 @@ import (
 type observer interface {
 	statement(w *world, t *task, p simstore.Point)
 	committed(w *world, c simstore.Committed)
-	rewound(w *world, keep int64)
+	crashed(w *world, keep int64)
 	message(w *world, r *request, what string)
 	report(w *world, p *process, e engine.Observed)
 	struck(w *world, s *strike, worked bool)
@@ -35,7 +35,7 @@ what  > call           a request leaves its client        < call    its answer a
       run, done, fail  a handler's body began, returned nil, returned an error
       start, die, …    a worker's process began or ended
       note             what a worker would write into its own log
-      rewind           the store lost every commit after a position`
+      crash            the store crashed or failed over; a position is left of its commits`
 
 // Log writes one line per event, as [Legend] explains.
 type Log struct{ Out io.Writer }
@@ -78,7 +78,7 @@ func (l *Log) committed(w *world, c simstore.Committed) {
 	}
 }
 
-func (l *Log) rewound(w *world, keep int64) { l.line(w, "store", "rewind", "to position %d", keep) }
+func (l *Log) crashed(w *world, keep int64) { l.line(w, "store", "crash", "position %d is left", keep) }
 
 func (l *Log) message(w *world, r *request, what string) {
 	l.line(w, w.clientName(r.from.id), what[:1]+" "+r.call.String(), "%s", strings.TrimSpace(what[1:]))

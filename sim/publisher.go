@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"time"
 
 	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/faults"
@@ -143,6 +142,3 @@ func (n *nudge) fire(uint64) bool {
 	p.feed(engine.Wake{})
 	return true
 }
-
-// pollPause is how long an operator's task waits before it tries again.
-func (w *world) pollPause() time.Duration { return w.knobs.Lease / 16 }

@@ -3,6 +3,8 @@ package sim
 import (
 	"encoding/json"
 	"io"
+	"reflect"
+	"strconv"
 
 	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
@@ -10,42 +12,100 @@ import (
 )
 
 // Trace writes what the store did as NDJSON: one line per action, and one per
-// rewind of the store.
+// crash or failover of the store. Every line has the step, the virtual
+// nanoseconds since the run began, the action and a commit position: that of
+// the action's transaction, 0 for a call that was evaluated and changed
+// nothing, and for StoreCrash the last one that is left. Arguments have the
+// names of the protocol's action types; holders are 32 hexadecimal digits,
+// verdicts and results their names.
 type Trace struct {
 	Out io.Writer
 	// Err is the first error of writing.
 	Err error
+
+	line []byte
 }
 
-// traceLine is one line of a trace. Position is the commit's place in the
-// log, 0 for a call that was evaluated and changed nothing.
-type traceLine struct {
-	Step     int             `json:"step"`
-	At       int64           `json:"at"` // virtual nanoseconds since the run began
-	Action   string          `json:"action"`
-	Position int64           `json:"position"`
-	Async    bool            `json:"async,omitempty"`
-	Args     protocol.Action `json:"args,omitempty"`
+func (t *Trace) begin(w *world, action string, position int64) {
+	b := append(t.line[:0], `{"step":`...)
+	b = strconv.AppendInt(b, int64(w.steps), 10)
+	b = strconv.AppendInt(append(b, `,"at":`...), int64(w.now-epoch), 10)
+	b = strconv.AppendQuote(append(b, `,"action":`...), action)
+	t.line = strconv.AppendInt(append(b, `,"position":`...), position, 10)
 }
 
-func (t *Trace) write(line traceLine) {
-	text, err := json.Marshal(line)
-	if err == nil {
-		_, err = t.Out.Write(append(text, '\n'))
-	}
-	if t.Err == nil {
+func (t *Trace) end() {
+	t.line = append(t.line, "}\n"...)
+	if _, err := t.Out.Write(t.line); t.Err == nil {
 		t.Err = err
 	}
 }
 
 func (t *Trace) committed(w *world, c simstore.Committed) {
 	for _, a := range c.Actions {
-		t.write(traceLine{w.steps, int64(w.now - epoch), a.Name(), c.Position, c.Async, a})
+		t.begin(w, a.Name(), c.Position)
+		if c.Async {
+			t.line = append(t.line, `,"async":true`...)
+		}
+		t.line = appendValue(append(t.line, `,"args":`...), reflect.ValueOf(a))
+		t.end()
 	}
 }
 
-func (t *Trace) rewound(w *world, keep int64) {
-	t.write(traceLine{Step: w.steps, At: int64(w.now - epoch), Action: "Rewind", Position: keep})
+func (t *Trace) crashed(w *world, keep int64) {
+	t.begin(w, "StoreCrash", keep)
+	t.end()
+}
+
+// appendValue appends v as JSON. The protocol's types are written by their
+// fields: encoding/json would see the token inside a lease and nothing else.
+func appendValue(b []byte, v reflect.Value) []byte {
+	switch x := v.Interface().(type) {
+	case protocol.Holder:
+		return strconv.AppendQuote(b, x.String())
+	case protocol.Verdict:
+		return strconv.AppendQuote(b, x.String())
+	case protocol.PublishResult:
+		return strconv.AppendQuote(b, x.String())
+	case protocol.Status:
+		return strconv.AppendQuote(b, x.String())
+	}
+	switch {
+	case v.Kind() == reflect.Struct:
+		return append(appendFields(append(b, '{'), v), '}')
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() != reflect.Uint8:
+		b = append(b, '[')
+		for i := range v.Len() {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendValue(b, v.Index(i))
+		}
+		return append(b, ']')
+	}
+	text, err := json.Marshal(v.Interface())
+	if err != nil {
+		panic(err) // numbers, strings and bytes always marshal
+	}
+	return append(b, text...)
+}
+
+// appendFields appends the fields of a struct; those of embedded ones count as
+// its own.
+func appendFields(b []byte, v reflect.Value) []byte {
+	for i := range v.NumField() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		field := v.Type().Field(i)
+		if field.Anonymous {
+			b = appendFields(b, v.Field(i))
+			continue
+		}
+		b = append(strconv.AppendQuote(b, field.Name), ':')
+		b = appendValue(b, v.Field(i))
+	}
+	return b
 }
 
 func (*Trace) statement(*world, *task, simstore.Point)  {}
@@ -62,19 +122,38 @@ func (o both) statement(w *world, t *task, p simstore.Point) {
 	o.a.statement(w, t, p)
 	o.b.statement(w, t, p)
 }
-func (o both) committed(w *world, c simstore.Committed) { o.a.committed(w, c); o.b.committed(w, c) }
-func (o both) rewound(w *world, keep int64)             { o.a.rewound(w, keep); o.b.rewound(w, keep) }
+
+func (o both) committed(w *world, c simstore.Committed) {
+	o.a.committed(w, c)
+	o.b.committed(w, c)
+}
+
+func (o both) crashed(w *world, keep int64) {
+	o.a.crashed(w, keep)
+	o.b.crashed(w, keep)
+}
+
 func (o both) message(w *world, r *request, what string) {
 	o.a.message(w, r, what)
 	o.b.message(w, r, what)
 }
+
 func (o both) report(w *world, p *process, e engine.Observed) {
 	o.a.report(w, p, e)
 	o.b.report(w, p, e)
 }
+
 func (o both) struck(w *world, s *strike, worked bool) {
 	o.a.struck(w, s, worked)
 	o.b.struck(w, s, worked)
 }
-func (o both) ran(w *world, r *handlerRun, what string) { o.a.ran(w, r, what); o.b.ran(w, r, what) }
-func (o both) life(w *world, k *worker, what string)    { o.a.life(w, k, what); o.b.life(w, k, what) }
+
+func (o both) ran(w *world, r *handlerRun, what string) {
+	o.a.ran(w, r, what)
+	o.b.ran(w, r, what)
+}
+
+func (o both) life(w *world, k *worker, what string) {
+	o.a.life(w, k, what)
+	o.b.life(w, k, what)
+}

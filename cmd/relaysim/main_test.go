@@ -159,6 +159,10 @@ func TestTrace(t *testing.T) {
 				t.Fatalf("%v: %s", err, line)
 			}
 		}
+		lease := regexp.MustCompile(`"Lease":\{"Delivery":\d+,"Lane":\d+,"Epoch":\d+,"Holder":"[0-9a-f]{32}","Claim":\d+,"After":\d+`)
+		if !lease.Match(text) && !regexp.MustCompile(`"Leases":\[\{"Delivery":\d+,"Lane"`).Match(text) {
+			t.Errorf("%s: no lease is written in full", name)
+		}
 	}
 }
 
