@@ -53,7 +53,7 @@ func (m *model) step(position int64, a protocol.Action) {
 	if m.blind {
 		return
 	}
-	if eitherWay(m.state, a) {
+	if refusedTogether(a) {
 		return
 	}
 	if seen, picks := readEarlier(a); seen != 0 {
@@ -68,23 +68,13 @@ func (m *model) step(position int64, a protocol.Action) {
 	}
 }
 
-// eitherWay reports whether a verdict of LeaseLost is right whatever the state
-// says. A snapshot store's transaction that completes what was taken over and
-// is not charged yet may have read the lane before or after the takeover; and
-// a chain's follower is refused together with its predecessor in the same
-// call, which a store that tells each lease by itself does not show.
-func eitherWay(s *protocol.State, a protocol.Action) bool {
-	switch a := a.(type) {
-	case protocol.Complete:
-		if a.Verdict == protocol.Applied || s.Semantics() != protocol.Snapshot {
-			return false
-		}
-		lane, ok := s.Lane(a.Lease.Lane)
-		return ok && slices.Contains(lane.Lost, a.Lease.Entry())
-	case protocol.CompleteMany:
-		return len(a.Leases) == 1 && a.Leases[0].After != 0 && a.Verdicts[0] == protocol.LeaseLost
-	}
-	return false
+// refusedTogether reports whether an action may be a chain's follower that was
+// refused together with its predecessor in the same call. A store that tells
+// each lease by itself does not show that; the follower alone might have been
+// Applied, as the repetition of a completion.
+func refusedTogether(a protocol.Action) bool {
+	c, ok := a.(protocol.CompleteMany)
+	return ok && len(c.Leases) == 1 && c.Leases[0].After != 0 && c.Verdicts[0] == protocol.LeaseLost
 }
 
 // readEarlier returns the commit position at which an action's picks or
@@ -138,9 +128,6 @@ func objection(s *protocol.State, a protocol.Action, picks bool) string {
 		if o := s.PicksAllowed(a.(protocol.Claim)); !o.OK() {
 			return o.String()
 		}
-		return ""
-	}
-	if eitherWay(s, a) {
 		return ""
 	}
 	said := verdictsOf(a)
