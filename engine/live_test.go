@@ -307,6 +307,44 @@ func TestLivePayloadsAndLimits(t *testing.T) {
 	})
 }
 
+// A delay counts from the store's clock, holds back its own key and nothing
+// else, and is not renewed by a duplicate.
+func TestLiveDelays(t *testing.T) {
+	onBothFamilies(t, func(t *testing.T, store *simstore.Store) {
+		began := time.Now()
+		var mu sync.Mutex
+		seen := map[string]time.Duration{}
+		b := startBus(t, store, func(b *bus) error {
+			return engine.Handle(b, engine.Handler{Event: "e", Name: "h"}, func(_ context.Context, e engine.Event[[]byte]) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if _, again := seen[e.ID]; again {
+					t.Errorf("%s ran twice", e.ID)
+				}
+				seen[e.ID] = time.Since(began)
+				return nil
+			})
+		})
+		must(t, b.PublishNow(t.Context(),
+			engine.Message{ID: "delayed", Type: "e", Key: "k", Delay: time.Minute},
+			engine.Message{ID: "behind it", Type: "e", Key: "k"},
+			engine.Message{ID: "of another key", Type: "e", Key: "l"},
+			engine.Message{ID: "at a time", Type: "e", At: began.Add(2 * time.Hour)},
+			engine.Message{ID: "at a time that passed", Type: "e", At: began}))
+		must(t, b.PublishNow(t.Context(), engine.Message{ID: "at a time", Type: "e", Delay: time.Second}))
+		time.Sleep(3 * time.Hour)
+		stop(t, b)
+		for id, due := range map[string]time.Duration{
+			"delayed": time.Minute, "behind it": time.Minute, "at a time": 2 * time.Hour, "of another key": 0, "at a time that passed": 0,
+		} {
+			if late := seen[id] - due; late < 0 || late > 2*time.Second || seen[id] == 0 && due != 0 {
+				t.Errorf("%s: ran %v after its publication, due after %v", id, seen[id], due)
+			}
+		}
+		wantRest(t, store, 0)
+	})
+}
+
 // A duplicate neither aborts the caller's transaction nor repeats a handler;
 // another event under the same id is refused aloud.
 func TestLiveDuplicates(t *testing.T) {

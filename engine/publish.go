@@ -30,6 +30,17 @@ type Message struct {
 	// Headers travel with the event unchanged: at most [MaxHeaders], with
 	// names of 1 to [MaxName] bytes and values of at most [MaxHeaderValue].
 	Headers []Header
+	// Delay puts the event off: its handlers get it no sooner than this long
+	// after it was published, by the store's clock. At most [MaxDelay]; 0
+	// means at once. With a Key, later events of the key wait for it, as for
+	// any other.
+	Delay time.Duration
+	// At puts the event off until that time, by the store's clock; one that
+	// has passed means at once. Between the years 2000 and 2200; the zero
+	// Time means at once. Set at most one of Delay and At. When an id is
+	// published again, Delay and At count only for handlers that have not had
+	// the event.
+	At time.Time
 }
 
 // Published is what became of one message.
@@ -169,7 +180,15 @@ func (b *Bus[Tx]) event(m Message) (protocol.Event, error) {
 	return protocol.Event{
 		ID: m.ID, Type: m.Type, Key: m.Key, Payload: payload,
 		Headers: append([]Header(nil), m.Headers...),
+		Due:     m.due(),
 	}, nil
+}
+
+func (m Message) due() Due {
+	if m.At.IsZero() {
+		return Due{Delay: m.Delay}
+	}
+	return Due{At: StoreTime(m.At.UnixNano())}
 }
 
 func (m Message) check() error {
@@ -182,6 +201,29 @@ func (m Message) check() error {
 	if err := checkText("key", m.Key, MaxKey); err != nil {
 		return err
 	}
+	if err := m.checkDue(); err != nil {
+		return err
+	}
+	return m.checkHeaders()
+}
+
+// The years that a store can hold and that no mistaken unit lands in: seconds
+// taken for nanoseconds are 1970, nanoseconds for milliseconds far away.
+const firstYear, lastYear = 2000, 2200
+
+func (m Message) checkDue() error {
+	switch year := m.At.UTC().Year(); {
+	case m.Delay != 0 && !m.At.IsZero():
+		return invalid("both Delay %v and At %v are set: set one", m.Delay, m.At)
+	case m.Delay < 0 || m.Delay > MaxDelay:
+		return invalid("Delay is %v: it must lie between 0 and %v", m.Delay, time.Duration(MaxDelay))
+	case !m.At.IsZero() && (year < firstYear || year >= lastYear):
+		return invalid("At is %v: it must lie between the years %d and %d", m.At, firstYear, lastYear)
+	}
+	return nil
+}
+
+func (m Message) checkHeaders() error {
 	if len(m.Headers) > MaxHeaders {
 		return invalid("%d headers, at most %d are allowed", len(m.Headers), MaxHeaders)
 	}

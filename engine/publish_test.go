@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 func publishOne(bus *Bus[*fakeTx], m Message) (*fakeTx, error) {
@@ -38,6 +39,14 @@ func TestPublishLimits(t *testing.T) {
 		"payload too long coded":  {Message{Type: "t", Payload: strings.Repeat("x", MaxPayload)}, "payload has 1048578 bytes"},
 		"payload not encodable":   {Message{Type: "t", Payload: make(chan int)}, "payload of type chan int cannot be encoded"},
 		"payload of any bytes":    {Message{Type: "t", Payload: []byte("\x00\xff")}, ""},
+		"delay at the limit":      {Message{Type: "t", Delay: MaxDelay}, ""},
+		"delay too long":          {Message{Type: "t", Delay: MaxDelay + 1}, "Delay is 8760h0m0.000000001s"},
+		"delay below zero":        {Message{Type: "t", Delay: -1}, "must lie between 0 and 8760h0m0s"},
+		"time passed":             {Message{Type: "t", At: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)}, ""},
+		"time far away":           {Message{Type: "t", At: time.Date(2199, 12, 31, 0, 0, 0, 0, time.UTC)}, ""},
+		"time in another unit":    {Message{Type: "t", At: time.Unix(0, 1_700_000_000)}, "At is 1970-01-01"},
+		"time in a larger unit":   {Message{Type: "t", At: time.Unix(1_700_000_000_000, 0)}, "between the years 2000 and 2200"},
+		"time and delay":          {Message{Type: "t", Delay: 1, At: time.Now()}, "set one"},
 		"headers at the limit":    {Message{Type: "t", Headers: make64(64)}, ""},
 		"too many headers":        {Message{Type: "t", Headers: make64(65)}, "65 headers, at most 64"},
 		"header without a name":   {Message{Type: "t", Headers: []Header{{Value: "v"}}}, "header name is empty"},

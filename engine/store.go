@@ -57,7 +57,8 @@ type TxStore[Tx any] interface {
 	// [ErrCommitUnknown]; any other error means that nothing was committed.
 	InTx(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
 	// Publish writes events and a delivery per subscribed handler inside tx.
-	// The results are in the order of the events.
+	// The results are in the order of the events. New deliveries are due at
+	// Event.Due.From of the store's clock; Due itself is not kept.
 	Publish(ctx context.Context, tx Tx, events []protocol.Event) ([]PublishResult, error)
 	// Complete deletes the delivery inside tx. It is the last statement
 	// before COMMIT; on LeaseLost tx must be rolled back.

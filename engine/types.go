@@ -28,6 +28,8 @@ type (
 	Running = protocol.Running
 	// EventHandler pairs an event type with a handler's name.
 	EventHandler = protocol.EventHandler
+	// Due says when the deliveries of an event become due.
+	Due = protocol.Due
 	// PublishResult says what publishing one event did.
 	PublishResult = protocol.PublishResult
 )

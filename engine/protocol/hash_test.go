@@ -71,6 +71,9 @@ func TestHashSeesEveryField(t *testing.T) {
 		for _, kind := range []string{"event", "delivery", "lane", "subscription"} {
 			row := reflect.ValueOf(rows[kind]).Elem()
 			for i := range row.NumField() {
+				if row.Type().Field(i).Type == reflect.TypeFor[Due]() {
+					continue // an input of Publish; TestDueIsNotKept
+				}
 				before, kept := s.Hash(), reflect.New(row.Field(i).Type()).Elem()
 				kept.Set(row.Field(i))
 				change(row.Field(i))

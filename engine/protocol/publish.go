@@ -232,7 +232,7 @@ func (s *State) publish(now Time, p *PublishEvent) {
 func (s *State) addEvent(now Time, p *PublishEvent) *eventRow {
 	e := s.newEvent.take()
 	e.Event = p.Event
-	e.Handlers = nil
+	e.Handlers, e.Due = nil, Due{}
 	if e.PublishedAt == 0 {
 		e.PublishedAt = now
 	}

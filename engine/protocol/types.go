@@ -95,6 +95,7 @@ type Event struct {
 	Headers     []Header
 	PublishedAt Time
 	Handlers    []string
+	Due         Due // an input of Publish; stores do not keep it
 }
 
 // Delivery is one (event, handler) that has not completed.

@@ -24,6 +24,7 @@ type entry struct {
 	protocol.PublishEvent
 	lanes []protocol.LaneID // per subscribed handler
 	added []int             // indexes into Subscribed of the handlers to add
+	due   protocol.Due
 }
 
 // Publish writes the events and a delivery per subscribed handler inside tx.
@@ -82,6 +83,7 @@ func newPublication(t *Tx, events []protocol.Event) (*publication, error) {
 			e.Event = events[i]
 			e.Event.Payload = bytes.Clone(events[i].Payload)
 			e.Event.Headers = slices.Clone(events[i].Headers)
+			e.due, e.Event.Due = events[i].Due, protocol.Due{}
 			e.Event.Handlers = nil
 			p.entries = append(p.entries, e)
 		}
@@ -304,7 +306,7 @@ func (p *publication) draw(st *stmt, e *entry, i int) protocol.Delivery {
 	t, db := p.t, p.t.db
 	d := protocol.Delivery{
 		Event: e.Event.ID, Handler: e.Subscribed[i], Lane: e.lanes[i], Key: e.Event.Key,
-		AvailableAt: t.now,
+		AvailableAt: e.due.From(t.now),
 	}
 	if db.semantics == protocol.Locking {
 		d.ID = db.sequence.draw()
