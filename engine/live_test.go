@@ -209,7 +209,7 @@ func TestLiveDeadLetters(t *testing.T) {
 			t.Errorf("the cancelled one: %q", reasons)
 		}
 		repaired, runs.lines = true, nil
-		_, err := store.Requeue(t.Context(), ids[:2])
+		_, err := store.Requeue(t.Context(), engine.RequeueInput{IDs: ids[:2]})
 		must(t, err)
 		time.Sleep(time.Minute)
 		slices.Sort(runs.lines)

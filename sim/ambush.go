@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
 	"github.com/relaybus-go/relaybus/faults"
 	"github.com/relaybus-go/relaybus/store/simstore"
@@ -168,7 +169,9 @@ func (m *removal) fire(uint64) bool {
 	t := w.spawn(operatorRole, operatorClient, func() {
 		for _, event := range l.h.events {
 			// An error leaves the handler as it is.
-			w.store.Unsubscribe(context.Background(), protocol.EventHandler{Event: event, Handler: l.h.name}, l.bury)
+			w.store.Unsubscribe(context.Background(), engine.UnsubscribeInput{
+				EventHandler: protocol.EventHandler{Event: event, Handler: l.h.name}, Bury: l.bury,
+			})
 		}
 	})
 	t.start()

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
 	"github.com/relaybus-go/relaybus/faults"
-	"github.com/relaybus-go/relaybus/store/simstore"
 )
 
 var _ faults.World = (*world)(nil)
@@ -89,7 +89,7 @@ func (w *world) Requeue(n int) bool {
 		return false
 	}
 	t := w.spawn(operatorRole, operatorClient, func() {
-		w.store.Requeue(context.Background(), dead) // an error leaves them dead
+		w.store.Requeue(context.Background(), engine.RequeueInput{IDs: dead}) // an error leaves them dead
 	})
 	t.start()
 	return true
@@ -103,7 +103,7 @@ func (w *world) Purge(quarters int) bool {
 	age := w.knobs.Lease * time.Duration(quarters) / 4
 	t := w.spawn(operatorRole, operatorClient, func() {
 		// An error leaves the rest for the next time.
-		done, _ := w.store.Purge(context.Background(), simstore.PurgePolicy{DeadAfter: age, EventsAfter: age, HistoryAfter: age, Batch: 3})
+		done, _ := w.store.Purge(context.Background(), engine.PurgeInput{DeadAfter: age, EventsAfter: age, HistoryAfter: age, Batch: 3})
 		if done.Dead+done.Events+done.History+done.Swept > 0 {
 			w.faultWorked(faultPurge)
 		}

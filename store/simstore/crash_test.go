@@ -78,7 +78,7 @@ func actAtRandom(b *bench, r *rand.Rand, w *worker, step int) {
 			w.reschedule(id)
 		case 1:
 			w.bury(id)
-			must(b.Requeue(ctx, []protocol.DeliveryID{id}))(b)
+			must(b.Requeue(ctx, engine.RequeueInput{IDs: []protocol.DeliveryID{id}}))(b)
 		default:
 			w.complete(id)
 		}

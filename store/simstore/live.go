@@ -16,10 +16,11 @@ type live struct {
 	mu       sync.Mutex
 	released *sync.Cond
 	began    time.Time // its monotonic reading keeps the clock from going back
+	hook     func(context.Context, Point)
 }
 
-func newLive() *live {
-	l := &live{began: time.Now()}
+func newLive(hook func(context.Context, Point)) *live {
+	l := &live{began: time.Now(), hook: hook}
 	l.released = sync.NewCond(&l.mu)
 	return l
 }
@@ -32,6 +33,11 @@ func (l *live) Now() protocol.Time {
 // Pause implements [Scheduler]: a call whose context has ended goes no
 // further, unless it has committed already.
 func (l *live) Pause(ctx context.Context, p Point) error {
+	if l.hook != nil {
+		l.mu.Unlock()
+		defer l.mu.Lock()
+		l.hook(ctx, p)
+	}
 	if p.Step == "reply" {
 		return nil
 	}

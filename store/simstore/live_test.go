@@ -71,7 +71,7 @@ func drain(t *testing.T, s *Store, name byte, total uint32) {
 	holder := protocol.Holder{name}
 	for began := time.Now(); !counted(s, total) && !t.Failed(); {
 		if time.Since(began) > 20*time.Second {
-			t.Errorf("does not drain: %+v", s.Statistics())
+			t.Errorf("does not drain: %+v", s.Snapshot())
 		}
 		n += 2
 		reply, err := s.Claim(ctx, engine.ClaimInput{
@@ -211,7 +211,7 @@ func TestLiveBus(t *testing.T) {
 		}
 		rows := s.Snapshot().Rows
 		if len(rows) != keys {
-			t.Fatalf("rows %v; statistics %+v", rows, s.Statistics())
+			t.Fatalf("rows %v; statistics %+v", rows, s.Snapshot())
 		}
 		for _, r := range rows {
 			for i, n := range r.Value {

@@ -9,44 +9,114 @@ import (
 	"github.com/relaybus-go/relaybus/engine/protocol"
 )
 
-// Requeue brings dead letters back to pending, due now, with nothing charged,
-// and returns how many of the ids were dead.
+var _ engine.Operator = (*Store)(nil)
+
+// Requeue brings dead letters back to pending, due now, with nothing charged.
+// By a filter it takes what is dead when it looks first, so that a delivery
+// that dies again meanwhile is not requeued for ever. When a later batch fails,
+// what the earlier ones did stands, and the reply counts it.
 //
 // Operate.tla, action Requeue.
-func (s *Store) Requeue(ctx context.Context, ids []protocol.DeliveryID) (int, error) {
-	ids = slices.Clone(ids)
+func (s *Store) Requeue(ctx context.Context, in engine.RequeueInput) (engine.RequeueReply, error) {
+	var reply engine.RequeueReply
+	if err := checkRequeue(&in); err != nil {
+		return reply, err
+	}
+	err := s.serve(ctx, "Requeue", func(c *call) error {
+		q := &requeueing{call: c, in: &in, done: &reply.Requeued}
+		ids, err := q.letters()
+		for first := 0; first < len(ids) && err == nil && !q.full(); first += engine.DefaultBatch {
+			err = q.batch(ids[first:min(first+engine.DefaultBatch, len(ids))])
+		}
+		return err
+	})
+	return reply, err
+}
+
+func checkRequeue(in *engine.RequeueInput) error {
+	switch {
+	case in.Limit < 0:
+		return fmt.Errorf("simstore: requeue: %w: limit %d", engine.ErrInvalid, in.Limit)
+	case len(in.IDs) == 0 && in.Filter == (engine.Filter{}) && !in.All:
+		return fmt.Errorf("simstore: requeue: %w: a filter that selects everything needs All", engine.ErrInvalid)
+	}
+	return nil
+}
+
+// requeueing is one Requeue call at work.
+type requeueing struct {
+	*call
+	in   *engine.RequeueInput
+	done *int
+}
+
+func (q *requeueing) full() bool { return q.in.Limit > 0 && *q.done >= q.in.Limit }
+
+// letters returns the ids asked for, ascending, or those that the filter
+// selects now.
+func (q *requeueing) letters() ([]protocol.DeliveryID, error) {
+	ids := slices.Clone(q.in.IDs)
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	n := 0
-	err := s.serve(ctx, "Requeue", func(c *call) error {
-		if c.db.semantics == protocol.Snapshot {
-			return c.requeueDocuments(ids, &n)
+	if len(ids) > 0 {
+		return ids, nil
+	}
+	err := q.look("find letters", func(st *stmt) error {
+		for r := q.db.deliveries.first; r != nil; r = r.after {
+			v := r.seen(st.tx, st.snap)
+			if v != nil && isDead(v.value) && selects(&q.in.Filter, v.value, read(st, q.db.events, v.value.Event)) {
+				ids = append(ids, r.key)
+			}
 		}
-		return c.transact(false, c.s.options.LockTimeout, func(t *Tx) error {
-			st, err := t.statement(c.ctx, "requeue")
+		return nil
+	})
+	slices.Sort(ids)
+	return ids, err
+}
+
+// asked is the condition that each requeued row is held to once more: dead,
+// and within the bounds of the filter. What else a filter asks of a delivery
+// never changes.
+func (q *requeueing) asked(d *protocol.Delivery) bool {
+	return isDead(d) && (len(q.in.IDs) > 0 || diedWithin(&q.in.Filter, d))
+}
+
+func (q *requeueing) batch(ids []protocol.DeliveryID) error {
+	if q.db.semantics == protocol.Snapshot {
+		return q.documents(ids)
+	}
+	return q.rows(ids)
+}
+
+// rows requeues a batch in a locking store: one transaction.
+func (q *requeueing) rows(ids []protocol.DeliveryID) error {
+	a := protocol.Requeue{IDs: ids}
+	err := q.transact(false, q.s.options.LockTimeout, func(t *Tx) error {
+		st, err := t.statement(q.ctx, "requeue")
+		if err != nil {
+			return err
+		}
+		a.Now = t.now
+		for _, id := range ids {
+			if q.in.Limit > 0 && *q.done+len(a.Requeued) >= q.in.Limit {
+				break
+			}
+			d, err := lockTarget(&st, q.db.deliveries, id, forNoKeyUpdate, wait, q.asked)
 			if err != nil {
 				return err
 			}
-			a := protocol.Requeue{IDs: ids, Now: t.now}
-			for _, id := range ids {
-				d, err := lockTarget(&st, c.db.deliveries, id, forNoKeyUpdate, wait, isDead)
-				if err != nil {
-					return err
-				}
-				if d != nil {
-					update(t, c.db.deliveries, id, t.requeued(d))
-					a.Requeued = append(a.Requeued, id)
-				}
+			if d != nil {
+				update(t, q.db.deliveries, id, t.requeued(d))
+				a.Requeued = append(a.Requeued, id)
 			}
-			t.note(a, current)
-			n = len(a.Requeued)
-			return nil
-		})
+		}
+		t.note(a, current)
+		return nil
 	})
-	if err != nil {
-		return 0, err
+	if err == nil {
+		*q.done += len(a.Requeued)
 	}
-	return n, nil
+	return err
 }
 
 func isDead(d *protocol.Delivery) bool { return d.Status == protocol.Dead }
@@ -59,14 +129,18 @@ func (t *Tx) requeued(d *protocol.Delivery) *protocol.Delivery {
 	return &next
 }
 
-func (c *call) requeueDocuments(ids []protocol.DeliveryID, n *int) error {
+// documents requeues a batch in a Snapshot store: one write per letter.
+func (q *requeueing) documents(ids []protocol.DeliveryID) error {
 	for _, id := range ids {
-		err := alone(c, "requeue", c.db.deliveries, id, func(t *Tx, d *protocol.Delivery) *protocol.Delivery {
-			if d == nil || d.Status != protocol.Dead {
+		if q.full() {
+			return nil
+		}
+		err := alone(q.call, "requeue", q.db.deliveries, id, func(t *Tx, d *protocol.Delivery) *protocol.Delivery {
+			if d == nil || !q.asked(d) {
 				return nil
 			}
 			t.note(protocol.Requeue{IDs: []protocol.DeliveryID{id}, Requeued: []protocol.DeliveryID{id}, Now: t.now}, current)
-			*n++
+			*q.done++
 			return t.requeued(d)
 		})
 		if err != nil {
@@ -76,41 +150,66 @@ func (c *call) requeueDocuments(ids []protocol.DeliveryID, n *int) error {
 	return nil
 }
 
-// sweepBatch bounds how many rows one transaction of an operator writes.
-const sweepBatch = 100
-
 // Unsubscribe marks a handler of an event type as removed and buries or
-// deletes what is pending for it. It returns how many deliveries it swept.
+// deletes what is pending for it, in batches: when one fails, what the earlier
+// ones did stands, and the reply counts it.
 //
 // Operate.tla, action Unsubscribe.
-func (s *Store) Unsubscribe(ctx context.Context, h protocol.EventHandler, bury bool) (int, error) {
-	swept := 0
+func (s *Store) Unsubscribe(ctx context.Context, in engine.UnsubscribeInput) (engine.UnsubscribeReply, error) {
+	var reply engine.UnsubscribeReply
 	err := s.serve(ctx, "Unsubscribe", func(c *call) error {
-		for {
-			n, err := c.unsubscribe(h, bury)
-			swept += n
-			if err != nil || n < sweepBatch {
-				return err
-			}
-		}
+		r := &removing{call: c, handler: in.EventHandler, bury: in.Bury, batch: engine.DefaultBatch}
+		return r.all(&reply.Swept)
 	})
-	if err != nil {
-		return 0, err
-	}
-	return swept, nil
+	return reply, err
 }
 
-// unsubscribe marks and sweeps one batch.
-func (c *call) unsubscribe(h protocol.EventHandler, bury bool) (int, error) {
-	a := protocol.Unsubscribe{EventHandler: h, Bury: bury, Reason: "unsubscribed"}
+// removing is the removal of one handler at work.
+type removing struct {
+	*call
+	handler protocol.EventHandler
+	bury    bool
+	batch   int
+	// again: the handler was seen to be removed already. One that was revived
+	// since is left alone.
+	again bool
+}
+
+// all sweeps one batch after another until one was not full.
+func (r *removing) all(swept *int) error {
+	for {
+		n, err := r.one()
+		*swept += n
+		if err != nil || n < r.batch {
+			return err
+		}
+	}
+}
+
+// unsubscribed is the reason that a swept delivery died of.
+const unsubscribed = "unsubscribed"
+
+func isRemoved(s *protocol.Subscription) bool { return s.Removed }
+
+// one marks the handler and sweeps one batch.
+func (r *removing) one() (int, error) {
+	c, h := r.call, r.handler
+	a := protocol.Unsubscribe{EventHandler: h, Bury: r.bury, Reason: unsubscribed}
+	var qual func(*protocol.Subscription) bool
+	if r.again {
+		qual = isRemoved
+	}
 	err := c.transact(false, c.s.options.LockTimeout, func(t *Tx) error {
 		st, err := t.statement(c.ctx, "mark removed")
 		if err != nil {
 			return err
 		}
-		sub, err := lockTarget(&st, c.db.subscriptions, h, forNoKeyUpdate, wait, nil)
+		sub, err := lockTarget(&st, c.db.subscriptions, h, forNoKeyUpdate, wait, qual)
 		if err != nil {
 			return err
+		}
+		if sub == nil && r.again {
+			return nil
 		}
 		if sub == nil {
 			return fmt.Errorf("simstore: %w: no subscription of %q to %q", engine.ErrInvalid, h.Handler, h.Event)
@@ -122,19 +221,22 @@ func (c *call) unsubscribe(h protocol.EventHandler, bury bool) (int, error) {
 			return err
 		}
 		a.Now = t.now
-		if err := c.sweep(&st, &a); err != nil {
+		if err := r.sweep(&st, &a); err != nil {
 			return err
 		}
 		t.note(a, current)
 		return nil
 	})
-	return len(a.Swept), err
+	if err != nil {
+		return 0, err
+	}
+	return len(a.Swept), nil
 }
 
 // sweep buries or deletes pending rows of a removed handler.
-func (c *call) sweep(st *stmt, a *protocol.Unsubscribe) error {
-	for _, id := range c.pendingOf(st, a.EventHandler) {
-		d, err := lockTarget(st, c.db.deliveries, id, forUpdate, wait, func(d *protocol.Delivery) bool {
+func (r *removing) sweep(st *stmt, a *protocol.Unsubscribe) error {
+	for _, id := range r.pendingOf(st, a.EventHandler, r.batch) {
+		d, err := lockTarget(st, r.db.deliveries, id, forUpdate, wait, func(d *protocol.Delivery) bool {
 			return d.Status == protocol.Pending
 		})
 		if err != nil {
@@ -145,19 +247,19 @@ func (c *call) sweep(st *stmt, a *protocol.Unsubscribe) error {
 		}
 		a.Swept = append(a.Swept, id)
 		if !a.Bury {
-			erase(st.tx, c.db.deliveries, id)
+			erase(st.tx, r.db.deliveries, id)
 			continue
 		}
 		next := *d
 		next.Status, next.DiedAt, next.LastError = protocol.Dead, a.Now, a.Reason
 		st.tx.bump(&next)
-		update(st.tx, c.db.deliveries, id, &next)
+		update(st.tx, r.db.deliveries, id, &next)
 	}
 	return nil
 }
 
 // pendingOf returns a batch of the pending deliveries of a handler, ascending.
-func (c *call) pendingOf(st *stmt, h protocol.EventHandler) []protocol.DeliveryID {
+func (c *call) pendingOf(st *stmt, h protocol.EventHandler, batch int) []protocol.DeliveryID {
 	var ids []protocol.DeliveryID
 	for r := c.db.deliveries.first; r != nil; r = r.after {
 		v := r.seen(st.tx, st.snap)
@@ -169,5 +271,5 @@ func (c *call) pendingOf(st *stmt, h protocol.EventHandler) []protocol.DeliveryI
 		}
 	}
 	slices.Sort(ids)
-	return ids[:min(len(ids), sweepBatch)]
+	return ids[:min(len(ids), batch)]
 }

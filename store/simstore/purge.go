@@ -3,6 +3,7 @@ package simstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,42 +12,22 @@ import (
 	"github.com/relaybus-go/relaybus/internal/mutant"
 )
 
-// PurgePolicy says what Purge deletes. A zero duration keeps that kind for
-// ever.
-type PurgePolicy struct {
-	// DeadAfter is the age from which dead letters go, counted from their
-	// death.
-	DeadAfter time.Duration
-	// EventsAfter is the age from which events go that have no delivery left,
-	// counted from publishing. It must exceed the time in which the same id
-	// may be published again, plus the longest publishing transaction.
-	EventsAfter time.Duration
-	// HistoryAfter is the age from which completions go.
-	HistoryAfter time.Duration
-	// Batch bounds the rows of one transaction; 0 means 100.
-	Batch int
-}
-
-// Purged counts what Purge deleted.
-type Purged struct {
-	Dead    int
-	Events  int
-	History int
-	Swept   int // pending rows of removed handlers, buried
-}
-
 // Purge deletes old rows in bounded batches, each repeating its condition on
 // the rows that it deletes, and sweeps again what was published meanwhile for
-// handlers that were removed.
+// handlers that were removed. When a later batch fails, what the earlier ones
+// did stands, and the reply counts it.
 //
 // Operate.tla, action Purge.
-func (s *Store) Purge(ctx context.Context, policy PurgePolicy) (Purged, error) {
-	if policy.Batch <= 0 {
-		policy.Batch = 100
+func (s *Store) Purge(ctx context.Context, in engine.PurgeInput) (engine.PurgeReply, error) {
+	var done engine.PurgeReply
+	if in.DeadAfter < 0 || in.EventsAfter < 0 || in.HistoryAfter < 0 || in.Batch < 0 {
+		return done, fmt.Errorf("simstore: purge: %w: negative age or batch: %+v", engine.ErrInvalid, in)
 	}
-	var done Purged
+	if in.Batch == 0 {
+		in.Batch = engine.DefaultBatch
+	}
 	err := s.serve(ctx, "Purge", func(c *call) error {
-		p := &purge{call: c, PurgePolicy: policy, done: &done}
+		p := &purge{call: c, PurgeInput: in, done: &done}
 		for _, part := range []func() error{p.sweepRemoved, p.dead, p.events, p.historyRows} {
 			if err := part(); err != nil {
 				return err
@@ -60,8 +41,8 @@ func (s *Store) Purge(ctx context.Context, policy PurgePolicy) (Purged, error) {
 // purge is one Purge call at work.
 type purge struct {
 	*call
-	PurgePolicy
-	done *Purged
+	engine.PurgeInput
+	done *engine.PurgeReply
 }
 
 // batches runs one batch after another until one was not full.
@@ -84,7 +65,7 @@ func (p *purge) sweepRemoved() error {
 	var removed []protocol.EventHandler
 	err := p.look("read removed", func(st *stmt) error {
 		for r := p.db.subscriptions.first; r != nil; r = r.after {
-			if v := r.seen(st.tx, st.snap); v != nil && v.value.Removed && len(p.pendingOf(st, r.key)) > 0 {
+			if v := r.seen(st.tx, st.snap); v != nil && v.value.Removed && len(p.pendingOf(st, r.key, 1)) > 0 {
 				removed = append(removed, r.key)
 			}
 		}
@@ -95,12 +76,9 @@ func (p *purge) sweepRemoved() error {
 	}
 	slices.SortFunc(removed, byEventAndHandler)
 	for _, h := range removed {
-		for n := sweepBatch; n == sweepBatch; {
-			var err error
-			if n, err = p.unsubscribe(h, true); err != nil {
-				return err
-			}
-			p.done.Swept += n
+		r := &removing{call: p.call, handler: h, bury: true, batch: p.Batch, again: true}
+		if err := r.all(&p.done.Swept); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -162,7 +140,10 @@ func (p *purge) deadRows() (int, error) {
 		p.note(t, a)
 		return nil
 	})
-	return len(a.Dead), err
+	if err != nil {
+		return 0, err
+	}
+	return len(a.Dead), nil
 }
 
 // note records a Purge that deleted something.
@@ -268,7 +249,10 @@ func (p *purge) eventRows() (int, error) {
 		p.note(t, a)
 		return nil
 	})
-	return len(a.Events), err
+	if err != nil {
+		return 0, err
+	}
+	return len(a.Events), nil
 }
 
 // eventDocuments deletes a batch in a Snapshot store, each event in a
@@ -333,6 +317,9 @@ func (p *purge) historyRows() error {
 			}
 			return nil
 		})
-		return n, err
+		if err != nil {
+			return 0, err
+		}
+		return n, nil
 	})
 }

@@ -84,7 +84,7 @@ var chainScenarios = []scenario{
 			w.claim(limit(1)) // #2
 			b.expect(w.reschedule(2) == engine.Applied, "setup")
 			w.forget(2)
-			must(b.Requeue(ctx, []protocol.DeliveryID{1}))(b)
+			must(b.Requeue(ctx, engine.RequeueInput{IDs: []protocol.DeliveryID{1}}))(b)
 			b.pass(2 * time.Second)
 			reply := w.claim()
 			b.expect(slices.Equal(ids(reply), []protocol.DeliveryID{1}), "granted %v, want the requeued one alone", ids(reply))
@@ -122,7 +122,7 @@ var chainScenarios = []scenario{
 			b.expect(w.bury(1) == engine.Applied, "not buried")
 			w.forget(1, 2)
 			w.claim()
-			must(b.Requeue(ctx, []protocol.DeliveryID{1}))(b)
+			must(b.Requeue(ctx, engine.RequeueInput{IDs: []protocol.DeliveryID{1}}))(b)
 			b.expect(len(w.claim().Picks) == 0, "two runs of one key")
 			b.applied(w.complete(2))
 			b.expect(len(w.claim().Picks) == 0, "the completed run is stated still")
@@ -241,7 +241,7 @@ var chainScenarios = []scenario{
 			b.script.fail("Claim", "charge", 1, errBad)
 			other.claim()
 			b.script.at = nil
-			must(b.Unsubscribe(ctx, protocol.EventHandler{Event: "e", Handler: "h"}, true))(b)
+			must(b.Unsubscribe(ctx, engine.UnsubscribeInput{EventHandler: protocol.EventHandler{Event: "e", Handler: "h"}, Bury: true}))(b)
 			l := b.laneOf(1)
 			if l.Holder.IsZero() {
 				return // given back: nobody holds the lane, so nobody tries again

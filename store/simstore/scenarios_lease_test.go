@@ -257,7 +257,7 @@ var leaseScenarios = []scenario{
 			b.expect(!lacking(), "reported for a handler that nobody serves")
 			b.subscribe("other")
 			b.expect(lacking(), "not reported again")
-			must(b.Unsubscribe(ctx, protocol.EventHandler{Event: "e", Handler: "other"}, true))(b)
+			must(b.Unsubscribe(ctx, engine.UnsubscribeInput{EventHandler: protocol.EventHandler{Event: "e", Handler: "other"}, Bury: true}))(b)
 			b.expect(!lacking(), "reported for a handler that was removed")
 		},
 	}, {

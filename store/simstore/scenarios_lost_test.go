@@ -236,7 +236,7 @@ var lostScenarios = []scenario{
 			w.claim()
 			fresh := w.lease(1)
 			b.expect(fresh.Claim != in.Lease.Claim && must(b.Bury(ctx, engine.BuryInput{Lease: fresh}))(b).Verdict == engine.Applied, "not buried")
-			must(b.Requeue(ctx, []protocol.DeliveryID{1}))(b)
+			must(b.Requeue(ctx, engine.RequeueInput{IDs: []protocol.DeliveryID{1}}))(b)
 			b.expect(must(b.Reschedule(ctx, in))(b).Verdict == engine.LeaseLost, "the retry was applied")
 			b.expect(b.row(1).Attempts == 0, "the requeue was undone")
 			w.forget(1)
@@ -251,7 +251,7 @@ var lostScenarios = []scenario{
 		says: "an operator may bury what is in flight: no retry of a failure brings it back, no completion takes it for done",
 		run: func(b *bench) {
 			w := b.start("a", "b")
-			must(b.Unsubscribe(ctx, protocol.EventHandler{Event: "e", Handler: "h"}, true))(b)
+			must(b.Unsubscribe(ctx, engine.UnsubscribeInput{EventHandler: protocol.EventHandler{Event: "e", Handler: "h"}, Bury: true}))(b)
 			b.expect(b.row(1).Status == protocol.Dead, "not buried")
 			b.expect(w.reschedule(1) == engine.LeaseLost, "revived")
 			b.lost(w.complete(1))
@@ -269,7 +269,7 @@ var lostScenarios = []scenario{
 		says: "a transactional completion of a row that is gone is lost, and its effect with it; a plain one has nothing left to do",
 		run: func(b *bench) {
 			w := b.start("a", "b")
-			must(b.Unsubscribe(ctx, protocol.EventHandler{Event: "e", Handler: "h"}, false))(b)
+			must(b.Unsubscribe(ctx, engine.UnsubscribeInput{EventHandler: protocol.EventHandler{Event: "e", Handler: "h"}, Bury: false}))(b)
 			b.gone(1, 2)
 			v, err := w.completeTx(1)
 			b.expect(v == engine.LeaseLost && err == nil && b.effects() == 0, "%v, %v, %d effects", v, err, b.effects())

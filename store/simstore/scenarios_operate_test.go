@@ -20,7 +20,7 @@ func (b *bench) letters(ids ...string) {
 	b.pass(2 * time.Hour)
 }
 
-var old = PurgePolicy{DeadAfter: time.Hour, EventsAfter: time.Hour, HistoryAfter: time.Hour, Batch: 2}
+var old = engine.PurgeInput{DeadAfter: time.Hour, EventsAfter: time.Hour, HistoryAfter: time.Hour, Batch: 2}
 
 var operateScenarios = []scenario{
 	{
@@ -29,9 +29,9 @@ var operateScenarios = []scenario{
 		run: func(b *bench) {
 			w := b.start("a", "b")
 			b.expect(w.bury(1) == engine.Applied, "not buried")
-			n := must(b.Requeue(ctx, []protocol.DeliveryID{1, 2, 9, 1}))(b)
+			n := must(b.Requeue(ctx, engine.RequeueInput{IDs: []protocol.DeliveryID{1, 2, 9, 1}}))(b)
 			d := b.row(1)
-			b.expect(n == 1 && d.Status == protocol.Pending && d.Attempts == 0 && d.DiedAt == 0 && d.AvailableAt == b.script.now, "%d, %+v", n, d)
+			b.expect(n.Requeued == 1 && d.Status == protocol.Pending && d.Attempts == 0 && d.DiedAt == 0 && d.AvailableAt == b.script.now, "%+v, %+v", n, d)
 			w.forget(1)
 			b.expect(slices.Equal(ids(w.claim()), []protocol.DeliveryID{1}), "not granted")
 		},
@@ -50,13 +50,13 @@ var operateScenarios = []scenario{
 				}
 			}
 			done := must(b.Purge(ctx, old))(b)
-			b.expect(done == Purged{Dead: 5, Events: 5}, "%+v", done)
+			b.expect(done == engine.PurgeReply{Dead: 5, Events: 5}, "%+v", done)
 			b.pass(2 * time.Hour)
 			done = must(b.Purge(ctx, old))(b)
-			b.expect(done == Purged{Events: 1, History: 1}, "%+v", done)
+			b.expect(done == engine.PurgeReply{Events: 1, History: 1}, "%+v", done)
 			b.expect(len(b.Snapshot().Events) == 1 && len(b.Snapshot().Completions) == 0, "left: %+v", b.Snapshot())
-			none := must(b.Purge(ctx, PurgePolicy{}))(b)
-			b.expect(none == Purged{}, "%+v", none)
+			none := must(b.Purge(ctx, engine.PurgeInput{}))(b)
+			b.expect(none == engine.PurgeReply{}, "%+v", none)
 		},
 	}, {
 		name: "purge against requeue",
@@ -68,9 +68,9 @@ var operateScenarios = []scenario{
 				struck := false
 				b.script.once("Purge", step, func() {
 					struck = true
-					b.Requeue(ctx, []protocol.DeliveryID{1})
+					b.Requeue(ctx, engine.RequeueInput{IDs: []protocol.DeliveryID{1}})
 				})
-				b.Purge(ctx, PurgePolicy{DeadAfter: time.Hour})
+				b.Purge(ctx, engine.PurgeInput{DeadAfter: time.Hour})
 				b.script.at = nil
 				d, there := b.Delivery(1)
 				if struck && step != "commit" {
@@ -117,7 +117,7 @@ var operateScenarios = []scenario{
 					}
 				})
 				b.script.block = nil
-				b.Purge(ctx, PurgePolicy{EventsAfter: time.Hour})
+				b.Purge(ctx, engine.PurgeInput{EventsAfter: time.Hour})
 				b.script.at = nil
 				for _, d := range b.Snapshot().Deliveries {
 					b.expect(slices.ContainsFunc(b.Snapshot().Events, func(e protocol.Event) bool { return e.ID == d.Event }),
@@ -133,7 +133,7 @@ var operateScenarios = []scenario{
 			late := must(b.Begin(ctx))(b)
 			must(b.Publish(ctx, late, events("open")))(b)
 			b.publish("a", "b/k")
-			swept := must(b.Unsubscribe(ctx, protocol.EventHandler{Event: "e", Handler: "gone"}, true))(b)
+			swept := must(b.Unsubscribe(ctx, engine.UnsubscribeInput{EventHandler: protocol.EventHandler{Event: "e", Handler: "gone"}, Bury: true}))(b).Swept
 			b.expect(swept == 2, "swept %d", swept)
 			b.expect(late.Commit(ctx) == nil, "setup")
 			b.publish("c")
@@ -147,7 +147,24 @@ var operateScenarios = []scenario{
 			reply = must(b.Subscribe(ctx, engine.SubscribeInput{Group: "default", Revive: true, Handlers: []engine.EventHandler{{Event: "e", Handler: "gone"}}}))(b)
 			b.expect(len(reply.Removed) == 0, "not revived")
 			b.publish("d")
-			b.expect(must(b.Unsubscribe(ctx, protocol.EventHandler{Event: "e", Handler: "gone"}, false))(b) == 1, "not deleted")
+			b.expect(must(b.Unsubscribe(ctx, engine.UnsubscribeInput{EventHandler: protocol.EventHandler{Event: "e", Handler: "gone"}, Bury: false}))(b).Swept == 1, "not deleted")
+		},
+	}, {
+		name: "a purge meets a revival",
+		says: "a handler revived while Purge sweeps what was removed stays subscribed, and keeps what is pending for it",
+		run: func(b *bench) {
+			gone := protocol.EventHandler{Event: "e", Handler: "gone"}
+			b.subscribe("gone")
+			late := must(b.Begin(ctx))(b)
+			must(b.Publish(ctx, late, events("open")))(b)
+			must(b.Unsubscribe(ctx, engine.UnsubscribeInput{EventHandler: gone}))(b)
+			b.expect(late.Commit(ctx) == nil, "setup")
+			b.script.once("Purge", "mark removed", func() {
+				must(b.Subscribe(ctx, engine.SubscribeInput{Group: "default", Handlers: []engine.EventHandler{gone}, Revive: true}))(b)
+			})
+			done := must(b.Purge(ctx, old))(b)
+			c := b.Snapshot()
+			b.expect(done.Swept == 0 && !c.Subscriptions[0].Removed && c.Deliveries[0].Status == protocol.Pending, "%+v: %+v", done, c)
 		},
 	}, {
 		name: "subscribe",

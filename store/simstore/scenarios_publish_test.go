@@ -99,9 +99,9 @@ var finishScenarios = []scenario{
 			must(b.ExtendLease(ctx, engine.ExtendLeaseInput{Lanes: []protocol.LaneEpoch{{Lane: -1}}}))(b)
 			must(b.Relinquish(ctx, engine.RelinquishInput{Group: 12, Lanes: []protocol.LaneEpoch{{Lane: -1}}}))(b)
 			must(b.Relinquish(ctx, engine.RelinquishInput{}))(b)
-			must(b.Requeue(ctx, []protocol.DeliveryID{-1, 0, 9}))(b)
-			must(b.Purge(ctx, PurgePolicy{DeadAfter: 1, EventsAfter: 1, HistoryAfter: 1}))(b)
-			_, err = b.Unsubscribe(ctx, protocol.EventHandler{Event: "none", Handler: "none"}, true)
+			must(b.Requeue(ctx, engine.RequeueInput{IDs: []protocol.DeliveryID{-1, 0, 9}}))(b)
+			must(b.Purge(ctx, engine.PurgeInput{DeadAfter: 1, EventsAfter: 1, HistoryAfter: 1}))(b)
+			_, err = b.Unsubscribe(ctx, engine.UnsubscribeInput{EventHandler: protocol.EventHandler{Event: "none", Handler: "none"}, Bury: true})
 			b.expect(errors.Is(err, engine.ErrInvalid), "unsubscribe of nobody: %v", err)
 		},
 	},

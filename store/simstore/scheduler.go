@@ -29,7 +29,11 @@ import (
 //	Release          release (snapshot: *)
 //	Relinquish       relinquish; (snapshot) read lanes, relinquish*
 //	Subscribe        read subscriptions, lock groups, create group; or refresh
-//	Requeue          requeue (snapshot: *)
+//	Requeue          find letters, requeue (snapshot: *)
+//	Statistics       count
+//	List             list
+//	Verify           verify
+//	Rewrite          expire lane*, make due*
 //	Unsubscribe      mark removed, sweep
 //	Purge            read removed, mark removed, sweep, delete dead (snapshot:
 //	                 find dead, delete dead*), lock dead, find events, lock

@@ -1,6 +1,7 @@
 package simstore
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/relaybus-go/relaybus/engine"
@@ -15,13 +16,16 @@ func TestStatistics(t *testing.T) {
 		if w.bury(4) != engine.Applied {
 			t.Fatal("not buried")
 		}
-		got := b.Statistics()
-		want := Statistics{Events: 5, Pending: 4, Due: 1, Running: 2, Waiting: 1, Dead: 1, Held: got.Held}
-		if got != want || got.Held == 0 {
+		got := must(b.Statistics(ctx))(b)
+		want := engine.Statistics{
+			Now: got.Now, Events: 5, Pending: 4, Due: 1, OldestDue: got.Now, Running: 2, Waiting: 1, Dead: 1, Held: got.Held,
+			Handlers: []engine.HandlerStatistics{{Handler: "h", Pending: 4, Due: 1, Dead: 1, SeenAt: got.Now, Subscribed: true}},
+		}
+		if !reflect.DeepEqual(got, want) || got.Held == 0 {
 			t.Fatalf("got %+v, want %+v", got, want)
 		}
 		b.expire()
-		if got := b.Statistics(); got.Running != 0 || got.Waiting != 0 || got.Held != 0 || got.Expired == 0 {
+		if got := must(b.Statistics(ctx))(b); got.Running != 0 || got.Waiting != 0 || got.Held != 0 || got.Expired == 0 {
 			t.Fatalf("after expiry: %+v", got)
 		}
 	})

@@ -31,6 +31,9 @@ type Options struct {
 	// LockTimeout bounds the lock waits of calls that end a run and that name
 	// no lease duration; 0 means 3 s, a tenth of the default lease.
 	LockTimeout time.Duration
+	// Hook, if set, is called before each statement of a live store, with the
+	// store unlocked: a test may call the store from it.
+	Hook func(ctx context.Context, p Point)
 	// IdleTimeout rolls callers' transactions back that were idle for longer;
 	// 0: never. Publish and Complete set shorter ones.
 	IdleTimeout time.Duration
@@ -44,8 +47,9 @@ type Options struct {
 // Its methods may be called from many goroutines when its Scheduler is the
 // live one.
 type Store struct {
-	options Options
-	db      database
+	options  Options
+	db       database
+	verified verified
 }
 
 // New returns a live locking store with 256 lanes per group.
@@ -55,7 +59,7 @@ func New() *Store { return NewWith(Options{}) }
 func NewWith(o Options) *Store {
 	live := o.Scheduler == nil
 	if live {
-		o.Scheduler = newLive()
+		o.Scheduler = newLive(o.Hook)
 	}
 	if o.Lanes <= 0 {
 		o.Lanes = protocol.DefaultLanes
