@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 )
 
 // Bus publishes events and runs handlers on one store. Make one per process
@@ -37,6 +36,7 @@ func New[Tx any](store TxStore[Tx], cfg Config) (*Bus[Tx], error) {
 	}
 	cfg = cfg.withDefaults()
 	cfg.Middleware = slices.Clone(cfg.Middleware)
+	cfg.PublishMiddleware = slices.Clone(cfg.PublishMiddleware)
 	return &Bus[Tx]{
 		store:    store,
 		cfg:      cfg,
@@ -73,18 +73,4 @@ func (b *Bus[Tx]) current() *runner {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.runner
-}
-
-type publishedKey struct{}
-
-// watchPublish returns a context that notes when Publish is called with it.
-func watchPublish(ctx context.Context) (context.Context, *atomic.Bool) {
-	published := new(atomic.Bool)
-	return context.WithValue(ctx, publishedKey{}, published), published
-}
-
-func notePublish(ctx context.Context) {
-	if published, ok := ctx.Value(publishedKey{}).(*atomic.Bool); ok {
-		published.Store(true)
-	}
 }

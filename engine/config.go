@@ -69,6 +69,11 @@ type Config struct {
 	// the place for traces, metrics and loggers. Around a transactional
 	// handler it runs inside the transaction, before COMMIT.
 	Middleware []Middleware
+	// PublishMiddleware wraps every call of Publish, PublishAll and
+	// PublishNow, the first one outermost.
+	PublishMiddleware []PublishMiddleware
+	// Observer is told what happens, for metrics; default nobody.
+	Observer Observer
 	// NewID makes the id of a message that has none; default a UUID of
 	// version 7. Ids must be unique for as long as events are kept: a second
 	// event with a known id is taken for the first.

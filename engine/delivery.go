@@ -24,9 +24,6 @@ type DeliveryInfo struct {
 // place; returning nil without calling next completes the delivery unhandled.
 type Middleware func(ctx context.Context, d DeliveryInfo, next func(context.Context) error) error
 
-// deliveryKey finds the *Run in a handler's context.
-type deliveryKey struct{}
-
 // DeliveryFrom returns the delivery that the handler with this context runs,
 // and false outside of handlers.
 func DeliveryFrom(ctx context.Context) (DeliveryInfo, bool) {

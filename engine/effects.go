@@ -182,6 +182,8 @@ type RunResult struct {
 	Err     error
 	Delay   time.Duration
 	Panic   bool
+
+	published bool // the handler called Publish
 }
 
 // String returns the outcome's name.

@@ -56,7 +56,14 @@ func (b *Bus[Tx]) execute(ctx context.Context, run Run) RunResult {
 	if err != nil {
 		return failed(ctx, err)
 	}
-	ctx = context.WithValue(ctx, deliveryKey{}, &run)
+	inside := &runContext{Context: ctx, run: &run}
+	result := b.call(inside, run, bound)
+	result.published = inside.published.Load()
+	return result
+}
+
+// call runs the bound handler, in a transaction if it wants one.
+func (b *Bus[Tx]) call(ctx context.Context, run Run, bound body[Tx]) RunResult {
 	call := func(ctx context.Context, tx Tx) error {
 		return guarded(func() error { return b.around(ctx, &run, tx, bound) })
 	}

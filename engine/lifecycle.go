@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 )
 
 // Run runs the registered handlers until ctx is cancelled, then stops
@@ -69,4 +70,9 @@ func (b *Bus[Tx]) Stop(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("stop: %w; the bus goes on stopping by itself", context.Cause(ctx))
 	}
+}
+
+// handlerGrace is the part of a stop in which handlers may finish.
+func handlerGrace(limit time.Duration) time.Duration {
+	return limit - min(limit/4, 5*time.Second)
 }

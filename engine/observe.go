@@ -18,10 +18,13 @@ var levels = map[string]slog.Level{
 	ObservedRetired:      slog.LevelWarn,
 	ObservedUnsubscribed: slog.LevelWarn,
 	ObservedStuck:        slog.LevelError,
-	ObservedStoreAway:    slog.LevelError,
+	ObservedStoreAway:    slog.LevelWarn,
 }
 
 func (r *runner) observe(o Observed) {
+	if r.watcher != nil {
+		r.watcher.watchEffect(o)
+	}
 	ctx := context.Background()
 	level := levels[o.Event] // Info is zero
 	if !r.log.Enabled(ctx, level) {
@@ -45,7 +48,7 @@ func (r *runner) observe(o Observed) {
 
 // logFailure says why an attempt failed; the end that follows names only what
 // became of the delivery.
-func (r *runner) logFailure(run Run, result RunResult) {
+func (r *runner) logFailure(run *Run, result RunResult) {
 	if result.Outcome != Failed && result.Outcome != Cancelled && result.Outcome != CommitUnknown {
 		return
 	}

@@ -62,22 +62,24 @@ type Published struct {
 // Publish once and last in a transaction, all messages together: the keys stay
 // locked until the commit, and other publishers of the same keys wait for it.
 func (b *Bus[Tx]) Publish(ctx context.Context, tx Tx, msgs ...Message) error {
-	published, err := b.PublishAll(ctx, tx, msgs)
-	if err != nil {
-		return err
-	}
-	return mismatches(published)
+	return b.send(ctx, msgs, func(ctx context.Context, events []protocol.Event) error {
+		published, err := b.publish(ctx, tx, events)
+		if err != nil {
+			return err
+		}
+		return mismatches(published)
+	})
 }
 
 // PublishAll is [Bus.Publish] that tells what became of each message, in
 // order, with the ids that were made. A mismatch is a result here, not an
 // error.
-func (b *Bus[Tx]) PublishAll(ctx context.Context, tx Tx, msgs []Message) ([]Published, error) {
-	events, err := b.events(msgs)
-	if err != nil || len(events) == 0 {
-		return nil, err
-	}
-	return b.publish(ctx, tx, events)
+func (b *Bus[Tx]) PublishAll(ctx context.Context, tx Tx, msgs []Message) (published []Published, err error) {
+	err = b.send(ctx, msgs, func(ctx context.Context, events []protocol.Event) (err error) {
+		published, err = b.publish(ctx, tx, events)
+		return err
+	})
+	return published, err
 }
 
 const (
@@ -93,13 +95,13 @@ const (
 // the outcome is still unknown the error wraps [ErrCommitUnknown]; repeating
 // the call with the same ids is safe.
 func (b *Bus[Tx]) PublishNow(ctx context.Context, msgs ...Message) error {
-	events, err := b.events(msgs)
-	if err != nil || len(events) == 0 {
-		return err
-	}
+	return b.send(ctx, msgs, b.publishNow)
+}
+
+func (b *Bus[Tx]) publishNow(ctx context.Context, events []protocol.Event) error {
 	var unknown error
 	for try := 1; ; try++ {
-		err = b.InTx(ctx, func(ctx context.Context, tx Tx) error {
+		err := b.InTx(ctx, func(ctx context.Context, tx Tx) error {
 			published, err := b.publish(ctx, tx, events)
 			if err != nil {
 				return err
@@ -109,19 +111,18 @@ func (b *Bus[Tx]) PublishNow(ctx context.Context, msgs ...Message) error {
 		if err == nil {
 			return nil
 		}
+		again := errors.Is(err, ErrRetryable)
 		if errors.Is(err, ErrCommitUnknown) {
-			unknown = err
-		} else if !errors.Is(err, ErrRetryable) {
-			break
+			unknown, again = err, true
 		}
-		if try == publishTries || sleep(ctx, publishPause<<try) != nil {
-			break
+		if again && try < publishTries && sleep(ctx, publishPause<<try) == nil {
+			continue
 		}
+		if unknown != nil && !errors.Is(err, ErrCommitUnknown) {
+			return fmt.Errorf("%w; an earlier try may have committed: %w", err, unknown)
+		}
+		return err
 	}
-	if unknown != nil && !errors.Is(err, ErrCommitUnknown) {
-		return fmt.Errorf("%w; an earlier try may have committed: %w", err, unknown)
-	}
-	return err
 }
 
 func (b *Bus[Tx]) publish(ctx context.Context, tx Tx, events []protocol.Event) ([]Published, error) {
@@ -150,6 +151,46 @@ func mismatches(published []Published) error {
 	return fmt.Errorf("publish: %w: %s; give the new event an id of its own", ErrMismatch, strings.Join(ids, ", "))
 }
 
+// PublishMiddleware stands around a publication. msgs are a copy for it to
+// change, with their ids and with the headers of the context; next checks,
+// encodes and writes what it is given. It is called at most once, with ctx or
+// a context made from it. Before next returns nothing was committed, and after
+// it only for PublishNow.
+type PublishMiddleware func(ctx context.Context, msgs []Message, next func(context.Context, []Message) error) error
+
+// send takes messages through the middleware to insert.
+func (b *Bus[Tx]) send(ctx context.Context, msgs []Message, insert func(context.Context, []protocol.Event) error) error {
+	if len(msgs) == 0 {
+		return nil
+	}
+	next := func(ctx context.Context, msgs []Message) error {
+		events, err := b.events(msgs)
+		if err != nil || len(events) == 0 {
+			return err
+		}
+		return insert(ctx, events)
+	}
+	for i := len(b.cfg.PublishMiddleware) - 1; i >= 0; i-- {
+		outer, inner := b.cfg.PublishMiddleware[i], next
+		next = func(ctx context.Context, msgs []Message) error { return outer(ctx, msgs, inner) }
+	}
+	return b.watchPublish(len(msgs), func() error { return next(ctx, b.address(ctx, msgs)) })
+}
+
+// address returns the messages with ids and with the headers of the context.
+func (b *Bus[Tx]) address(ctx context.Context, msgs []Message) []Message {
+	addressed := make([]Message, len(msgs))
+	headers := HeadersFrom(ctx)
+	for i, m := range msgs {
+		if m.ID == "" {
+			m.ID = b.cfg.NewID()
+		}
+		m.Headers = merge(m.Headers, headers)
+		addressed[i] = m
+	}
+	return addressed
+}
+
 // events checks and encodes a whole batch before any of it is written.
 func (b *Bus[Tx]) events(msgs []Message) ([]protocol.Event, error) {
 	events := make([]protocol.Event, len(msgs))
@@ -164,9 +205,6 @@ func (b *Bus[Tx]) events(msgs []Message) ([]protocol.Event, error) {
 }
 
 func (b *Bus[Tx]) event(m Message) (protocol.Event, error) {
-	if m.ID == "" {
-		m.ID = b.cfg.NewID()
-	}
 	if err := m.check(); err != nil {
 		return protocol.Event{}, err
 	}

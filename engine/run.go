@@ -18,6 +18,12 @@ import (
 // wallClock is the time where only people and ids look at it.
 func wallClock() time.Time { return time.Now() }
 
+// stopwatch returns a function that says how much time has passed.
+func stopwatch() func() time.Duration {
+	began := time.Now()
+	return func() time.Duration { return time.Since(began) }
+}
+
 // sleep waits for d or for the end of ctx, whose cause it then returns.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
@@ -45,11 +51,6 @@ func stopWithin(ctx context.Context, limit time.Duration) time.Duration {
 	return min(limit, left-left/16)
 }
 
-// handlerGrace is the part of a stop in which handlers may finish.
-func handlerGrace(limit time.Duration) time.Duration {
-	return limit - min(limit/4, 5*time.Second)
-}
-
 func (b *Bus[Tx]) begin(ctx context.Context) (*runner, error) {
 	base := ctx
 	if b.cfg.BaseContext != nil {
@@ -66,6 +67,9 @@ func (b *Bus[Tx]) begin(ctx context.Context) (*runner, error) {
 	}
 	r := newRunner(machine, base, b.cfg)
 	b.runner = r
+	if r.watcher != nil {
+		r.work.Go(func() { r.watcher.serve(r.ended) })
+	}
 	if w, ok := any(b.store).(Waker); ok {
 		r.work.Go(func() { r.listen(w, b.cfg.Group) })
 	}
@@ -84,6 +88,7 @@ func (b *Bus[Tx]) begin(ctx context.Context) (*runner, error) {
 type runner struct {
 	machine     *Machine
 	log         *slog.Logger
+	watcher     *watcher // nil: nobody watches
 	stopTimeout time.Duration
 	started     time.Time
 	inputs      chan Input
@@ -127,6 +132,7 @@ func newRunner(machine *Machine, base context.Context, cfg Config) *runner {
 		live: map[RunID]liveRun{},
 	}
 	base = context.WithoutCancel(base)
+	r.watcher = newWatcher(cfg.Observer, r.log)
 	r.calls, r.cancelCalls = context.WithCancel(base)
 	r.runs, r.cancelRuns = context.WithCancelCause(base)
 	return r
@@ -248,8 +254,12 @@ func (r *runner) call(c Call) {
 	})
 	r.work.Go(func() {
 		defer cancel()
+		began := time.Now()
 		returned := r.machine.Perform(ctx, c)
 		stop()
+		if r.watcher != nil {
+			r.watcher.watchCall(c.Input, returned, time.Since(began))
+		}
 		report(returned)
 	})
 }
@@ -270,14 +280,20 @@ func (r *runner) run(run Run) {
 // the goroutine under it.
 func (r *runner) execute(ctx context.Context, run Run) {
 	result := RunResult{Outcome: Failed, Err: errGoexit, Delay: -1, Panic: true}
+	began := time.Now()
+	if r.watcher != nil {
+		r.watcher.watchRun(&run, Observation{Kind: ObservedStarted})
+	}
 	defer func() {
 		r.running.Add(-1)
-		r.logFailure(run, result)
+		r.logFailure(&run, result)
+		if r.watcher != nil {
+			r.watcher.watchRun(&run, Observation{Kind: ObservedReturned, Outcome: result.Outcome, Duration: time.Since(began), Err: result.Err})
+		}
 		r.send(RunReturned{ID: run.ID, Result: result})
 	}()
-	ctx, published := watchPublish(ctx)
 	result = r.machine.Execute(ctx, run)
-	if published.Load() && (result.Outcome == Committed || result.Outcome == CommitUnknown) {
+	if result.published && (result.Outcome == Committed || result.Outcome == CommitUnknown) {
 		r.nudge()
 	}
 }

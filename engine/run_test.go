@@ -544,7 +544,7 @@ func TestObservedLevels(t *testing.T) {
 	r.observe(Observed{Event: ObservedStoreAway, Err: errPlain})
 	wantText(t, log.String(),
 		`level=WARN msg="relaybus: lease lost" handler=h delivery=5 token=3:4:6@00000000 lane=3`,
-		`level=ERROR msg="relaybus: store away" err="mail server said 451"`)
+		`level=WARN msg="relaybus: store away" err="mail server said 451"`)
 }
 
 func TestHandlerGrace(t *testing.T) {
