@@ -246,7 +246,7 @@ func (d *Dispatcher) adoptLanes(at, sent Instant, reply *ClaimReply) {
 		if old := d.lane(lane.Lane); old != nil && old.Epoch != lane.Epoch {
 			d.loseLane(at, old.LaneEpoch)
 		}
-		l := d.hold(at, sent, lane)
+		l := d.hold(at, sent, reply.Now, lane)
 		l.fruitful = false
 		if lane.Lacking {
 			l.draining, l.avoid = true, true

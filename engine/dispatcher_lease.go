@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/relaybus-go/relaybus/engine/protocol"
 	"github.com/relaybus-go/relaybus/internal/mutant"
 )
 
@@ -12,7 +13,7 @@ import (
 type heldLane struct {
 	LaneEpoch
 	since    Instant // when it was taken over
-	renewed  Instant // when the request that last renewed it was *sent*
+	renewed  Instant // its lease ends a whole lease after this, by our own clock
 	yielded  Instant // when a claim last granted something of it
 	fruitful bool    // its last claim granted something, or it was not asked yet
 	lapsed   bool    // our own clock says that its lease ran out
@@ -39,17 +40,22 @@ func (d *Dispatcher) lane(id LaneID) *heldLane {
 	return nil
 }
 
-// hold records that a call sent at sent was granted the lane.
-func (d *Dispatcher) hold(at, sent Instant, lane ClaimedLane) *heldLane {
+// hold records that the store said at now, in answer to a call sent at sent, that
+// the lane is ours. What is left of the lease counts from the sending, because
+// the store cannot have answered earlier; and it is less than a lease for a
+// lane that the call did not renew.
+func (d *Dispatcher) hold(at, sent Instant, now protocol.Time, lane ClaimedLane) *heldLane {
 	i, ok := d.laneIndex(lane.Lane)
 	if !ok {
 		d.lanes = slices.Insert(d.lanes, i, &heldLane{})
 	}
 	l := d.lanes[i]
 	if !ok || l.Epoch != lane.Epoch {
-		*l = heldLane{LaneEpoch: lane.LaneEpoch, since: at, yielded: at, fruitful: true}
+		*l = heldLane{LaneEpoch: lane.LaneEpoch, since: at, yielded: at, fruitful: true, renewed: sent.plus(-d.cfg.Lease)}
 	}
-	l.renewed, l.lapsed = sent, false
+	left := min(lane.ExpiresAt.Sub(now), d.cfg.Lease)
+	l.renewed = later(l.renewed, sent.plus(left-d.cfg.Lease))
+	l.lapsed = l.lapsed && at.since(l.renewed) >= d.cfg.Lease
 	return l
 }
 

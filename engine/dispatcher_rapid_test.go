@@ -330,14 +330,14 @@ func (w *dispatcherWorld) claimReply(t *rapid.T, in ClaimInput) any {
 			r.Gone = append(r.Gone, held.Lane)
 			continue
 		}
-		r.Lanes = append(r.Lanes, ClaimedLane{LaneEpoch: held, Lacking: rapid.IntRange(0, 9).Draw(t, "lacking") == 0})
+		r.Lanes = append(r.Lanes, ClaimedLane{LaneEpoch: held, ExpiresAt: r.Now.Add(in.TTL), Lacking: rapid.IntRange(0, 9).Draw(t, "lacking") == 0})
 	}
 	for range rapid.IntRange(0, in.MaxLanes).Draw(t, "new lanes") {
 		w.epoch++
 		id := LaneID(rapid.IntRange(0, 7).Draw(t, "lane"))
 		taken := func(l ClaimedLane) bool { return l.Lane == id }
 		if !slices.ContainsFunc(r.Lanes, taken) && !slices.ContainsFunc(in.Held, func(l LaneEpoch) bool { return l.Lane == id }) {
-			r.Lanes = append(r.Lanes, ClaimedLane{LaneEpoch: LaneEpoch{Lane: id, Epoch: w.epoch}, TakenOver: true})
+			r.Lanes = append(r.Lanes, ClaimedLane{LaneEpoch: LaneEpoch{Lane: id, Epoch: w.epoch}, ExpiresAt: r.Now.Add(in.TTL), TakenOver: true})
 		}
 	}
 	for _, running := range in.Running {

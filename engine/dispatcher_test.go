@@ -183,7 +183,7 @@ func (w *dispatcherStory) claimReply(data *datadriven.TestData, in ClaimInput, n
 	reply := &ClaimReply{Now: now}
 	for _, l := range w.list(data, "lanes") {
 		id, lacking := strings.CutSuffix(l, "!")
-		reply.Lanes = append(reply.Lanes, ClaimedLane{LaneEpoch: w.laneEpoch(id), Lacking: lacking})
+		reply.Lanes = append(reply.Lanes, ClaimedLane{LaneEpoch: w.laneEpoch(id), Lacking: lacking, ExpiresAt: now.Add(in.TTL)})
 	}
 	for _, l := range w.list(data, "gone") {
 		reply.Gone = append(reply.Gone, LaneID(w.atoi(l)))
