@@ -133,7 +133,7 @@ func (w *world) leapBeside(r *handlerRun, armed *bool) bool {
 	*armed = false
 	w.faultWorked(faultExpire)
 	w.Hint()
-	r.p.pause(80*w.unit(), false)
+	r.p.pause(60*w.unit(), false)
 	return true
 }
 

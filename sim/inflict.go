@@ -52,7 +52,7 @@ func (w *world) Shutdown(worker int, grace, down time.Duration) bool {
 // Deploy implements [faults.World].
 func (w *world) Deploy(worker, variant int) bool {
 	k := w.workers[worker-1]
-	set := uint32(variant) & (1<<len(w.handlers) - 1)
+	set := uint32(variant) & w.ofGroup(k.group)
 	if set == 0 || set == k.handlers {
 		return false
 	}

@@ -30,6 +30,7 @@ type Knobs struct {
 	Events      int
 	Types       int
 	Handlers    int
+	Groups      int // handlers and workers are dealt out to so many
 	MaxAttempts int
 	Concurrency int
 	Timeout     int // of handlers, in leases
@@ -104,6 +105,10 @@ func drawKnobs(r *rand.Rand, set faults.Set) Knobs {
 	k.Events = 5 + r.IntN(40)
 	k.Types = 1 + r.IntN(2)
 	k.Handlers = 1 + r.IntN(4)
+	k.Groups = 1
+	if k.Handlers > 1 && k.Workers > 1 && r.IntN(4) == 0 {
+		k.Groups = 2
+	}
 	k.MaxAttempts = 1 + r.IntN(6)
 	k.Concurrency = 1 + r.IntN(8)
 	k.Timeout = 1 + 3*r.IntN(2)

@@ -76,12 +76,13 @@ func (w *world) endSafety() {
 // than the bound in time leaves room for, unless time stands still.
 const spinning = 5_000_000
 
-// chooseSurvivors draws who lives on; the others die now, and for good.
+// chooseSurvivors draws who lives on; the others die now, and for good. The
+// last of a group lives when nobody else of it does.
 func (w *world) chooseSurvivors() []*worker {
 	var survivors []*worker
 	for i, k := range w.workers {
-		last := i == len(w.workers)-1
-		if w.tape.Choose(2, LabelSurvivor, k.id) == 0 || last && len(survivors) == 0 {
+		last := i+w.knobs.Groups >= len(w.workers)
+		if w.tape.Choose(2, LabelSurvivor, k.id) == 0 || last && firstOf(survivors, k.group) == nil {
 			survivors = append(survivors, k)
 			continue
 		}
@@ -91,18 +92,29 @@ func (w *world) chooseSurvivors() []*worker {
 	return survivors
 }
 
+// firstOf returns the first worker of a group, nil when there is none.
+func firstOf(workers []*worker, group int) *worker {
+	for _, k := range workers {
+		if k.group == group {
+			return k
+		}
+	}
+	return nil
+}
+
 // cover makes sure that each handler has a survivor that serves it.
 func (w *world) cover(survivors []*worker) {
-	missing := uint32(1)<<len(w.handlers) - 1
-	for _, k := range survivors {
-		missing &^= k.handlers
+	for group := range w.knobs.Groups {
+		missing := w.ofGroup(group)
+		for _, k := range survivors {
+			missing &^= k.handlers
+		}
+		if missing != 0 {
+			k := firstOf(survivors, group)
+			k.handlers |= missing
+			k.crash(0, false)
+		}
 	}
-	if missing == 0 {
-		return
-	}
-	k := survivors[0]
-	k.handlers |= missing
-	k.crash(0, false)
 }
 
 // bound is how long draining may take: what waits for a backoff, a pause, a
@@ -123,8 +135,8 @@ func (w *world) calmSince() protocol.Time { return w.deadline.Add(-w.bound()) }
 
 // lanes returns the lanes as the store has them.
 func (w *world) lanes() []protocol.Lane {
-	lanes := make([]protocol.Lane, 0, w.knobs.Lanes)
-	for id := range w.knobs.Lanes {
+	lanes := make([]protocol.Lane, 0, w.lanesInAll())
+	for id := range w.lanesInAll() {
 		if lane, ok := w.store.Lane(protocol.LaneID(id)); ok {
 			lanes = append(lanes, lane)
 		}

@@ -75,7 +75,7 @@ func (c *client) send(ctx context.Context, call callKind, body served) error {
 	t.message = r
 	r.fate = w.fateOf(r)
 	if call == callCommit && t.run != nil && w.leapBeside(t.run, &w.leaping.duringCommit) {
-		r.fate.Request += 100 * w.unit()
+		r.fate.Request += 45 * w.unit() // within the idle limit of the transaction
 	}
 	r.note("> ")
 	r.depart()

@@ -289,6 +289,7 @@ var knobFields = []knobField{
 	intKnob("events", func(k *Knobs) *int { return &k.Events }, 0, MaxEvents),
 	intKnob("types", func(k *Knobs) *int { return &k.Types }, 1, maxHandlers),
 	intKnob("handlers", func(k *Knobs) *int { return &k.Handlers }, 1, maxHandlers),
+	intKnob("groups", func(k *Knobs) *int { return &k.Groups }, 1, maxHandlers),
 	intKnob("attempts", func(k *Knobs) *int { return &k.MaxAttempts }, 1, 1000),
 	intKnob("concurrency", func(k *Knobs) *int { return &k.Concurrency }, 1, 1000),
 	intKnob("timeout", func(k *Knobs) *int { return &k.Timeout }, 1, 100),
@@ -317,7 +318,7 @@ func (k Knobs) String() string {
 func parseKnobs(text string) (Knobs, error) {
 	k := Knobs{
 		Lanes: 1, Batch: 1, Lease: 30 * time.Second, Window: 2 * time.Millisecond, Workers: 1, Events: 1,
-		Types: 1, Handlers: 1, MaxAttempts: 3, Concurrency: 1, Timeout: 4, Steps: 2000,
+		Types: 1, Handlers: 1, Groups: 1, MaxAttempts: 3, Concurrency: 1, Timeout: 4, Steps: 2000,
 	}
 	for _, word := range strings.Fields(text) {
 		name, value, _ := strings.Cut(word, "=")

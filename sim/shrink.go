@@ -184,6 +184,7 @@ func (s *shrinker) turnDown() {
 		func(k *Knobs) *int { return &k.Workers },
 		func(k *Knobs) *int { return &k.Handlers },
 		func(k *Knobs) *int { return &k.Types },
+		func(k *Knobs) *int { return &k.Groups },
 		func(k *Knobs) *int { return &k.Keys },
 		func(k *Knobs) *int { return &k.Lanes },
 		func(k *Knobs) *int { return &k.Batch },

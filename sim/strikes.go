@@ -136,7 +136,7 @@ func (t *ticker) fire(uint64) bool {
 				w.planStrike(i, worker.id)
 			}
 		case faults.OnLane:
-			for lane := range w.knobs.Lanes {
+			for lane := range w.lanesInAll() {
 				w.planStrike(i, lane)
 			}
 		default:

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/binary"
+	"strconv"
 	"time"
 
 	"github.com/relaybus-go/relaybus/engine"
@@ -13,6 +14,7 @@ import (
 type worker struct {
 	w        *world
 	id       int // in world.clients
+	group    int
 	name     string
 	handlers uint32 // which of world.handlers it serves, as bits
 	process  *process
@@ -85,6 +87,7 @@ func holderOf(worker, life int) (h protocol.Holder) {
 // newBus makes the bus of a worker's next life.
 func (w *world) newBus(c *client, k *worker) (*engine.Bus[*simstore.Tx], error) {
 	cfg := w.config(k.name)
+	cfg.Group = "group" + strconv.Itoa(k.group)
 	cfg.NewHolder = func() protocol.Holder { return holderOf(k.id, k.lives) }
 	cfg.Jitter = func(n int64) int64 {
 		const grain = 16

@@ -113,16 +113,17 @@ func (w *world) populate() {
 
 // staff makes the workers and starts everybody.
 func (w *world) staff(publishing int) {
-	all := uint32(1)<<len(w.handlers) - 1
+	w.knobs.Groups = max(1, min(w.knobs.Groups, w.knobs.Workers, len(w.handlers)))
 	w.slowness = make([]uint8, 1+w.knobs.Workers+publishing+1)
 	w.racer = w.newPublisher(1 + w.knobs.Workers + publishing)
 	for i := range w.knobs.Workers {
-		k := &worker{w: w, id: 1 + i, name: "worker" + string(rune('1'+i)), handlers: all}
+		k := &worker{w: w, id: 1 + i, name: "worker" + string(rune('1'+i)), group: i % w.knobs.Groups}
+		k.handlers = w.ofGroup(k.group)
 		if w.knobs.SameName {
 			k.name = "worker"
 		}
-		if w.knobs.Split && len(w.handlers) > 1 && w.knobs.Workers > 1 {
-			k.handlers &^= 1 << (i % len(w.handlers))
+		if some := k.handlers &^ (1 << (i % len(w.handlers))); w.knobs.Split && some != 0 && w.knobs.Workers > 1 {
+			k.handlers = some
 		}
 		k.clock = clock{since: w.now, wall: int64(w.now)}
 		w.workers = append(w.workers, k)
@@ -135,6 +136,20 @@ func (w *world) staff(publishing int) {
 	}
 	w.in(0, (*ticker)(w), 0)
 }
+
+// ofGroup returns the handlers of a group, as bits.
+func (w *world) ofGroup(group int) uint32 {
+	var set uint32
+	for i := range w.handlers {
+		if i%w.knobs.Groups == group {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+// lanesInAll is the number of lanes of all groups.
+func (w *world) lanesInAll() int { return w.knobs.Lanes * w.knobs.Groups }
 
 // close ends every task that is left.
 func (w *world) close() {

@@ -34,7 +34,7 @@ type hunt struct {
 func (h *hunt) parse(args []string, stderr io.Writer) (code int, ok bool) {
 	f := flag.NewFlagSet("relaysim mutants", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
-	f.IntVar(&h.seeds, "seeds", 400, "how many `seeds` each mutant may survive")
+	f.IntVar(&h.seeds, "seeds", 400, "how many `seeds` to run for each mutant; one that failed less than 5 times by then gets up to 10 times as many")
 	f.IntVar(&h.enough, "enough", 40, "after how many failures a mutant is known well enough")
 	f.StringVar(&h.faults, "faults", "all", "the fault `kinds`")
 	f.StringVar(&h.only, "only", "", "run these mutants only: a `list` of names")
@@ -53,7 +53,7 @@ func (h *hunt) parse(args []string, stderr io.Writer) (code int, ok bool) {
 	if f.NArg() > 0 {
 		return fail(stderr, "mutants: unexpected argument %q", f.Arg(0)), false
 	}
-	if h.seeds < 1 || h.seeds > 1<<30 || h.enough < 1 || h.enough > 1<<30 {
+	if h.seeds < 1 || h.seeds > 1<<24 || h.enough < 1 || h.enough > 1<<30 {
 		return fail(stderr, "mutants: -seeds is %d and -enough is %d: want numbers from 1", h.seeds, h.enough), false
 	}
 	set, err := faults.Parse(h.faults)
@@ -137,13 +137,20 @@ type fired struct {
 	times int
 }
 
+// A mutant that fails rarely gets more seeds, until there are fewFailures to
+// tell how rarely, but at most patience times as many.
+const (
+	fewFailures = 5
+	patience    = 10
+)
+
 // chase runs seeds with the mutant planted, until it failed often enough to
 // know how often it fails.
 func (h *hunt) chase(info mutant.Info) chased {
 	mutant.Select(info.Name)
 	defer mutant.Select("")
 	c := chased{name: info.Name}
-	sim.Many(h.options, sim.Batch{First: 1, Seeds: h.seeds}, func(rep sim.Report) bool {
+	sim.Many(h.options, sim.Batch{First: 1, Seeds: patience * h.seeds}, func(rep sim.Report) bool {
 		c.seeds++
 		if rep.Violation != nil {
 			if c.failed++; c.failed == 1 {
@@ -151,7 +158,8 @@ func (h *hunt) chase(info mutant.Info) chased {
 			}
 			c.count(rep.Violation)
 		}
-		return c.failed < h.enough
+		few := min(fewFailures, h.enough)
+		return c.failed < h.enough && (c.seeds < h.seeds || c.failed < few)
 	})
 	if h.shrink && c.failed > 0 {
 		o := h.options
