@@ -109,28 +109,38 @@ func eachKind(b *testing.B, body func(b *testing.B, transactional bool)) {
 	b.Run("tx", func(b *testing.B) { body(b, true) })
 }
 
-// BenchmarkEngine is a whole bus: goroutines, Dispatcher, execution and the
-// JSON of a small payload.
+// BenchmarkEngine is a whole bus: goroutines, Dispatcher, execution; with a
+// payload of bytes, and with an observer and the JSON of a small struct.
 func BenchmarkEngine(b *testing.B) {
 	eachKind(b, func(b *testing.B, transactional bool) {
-		for _, observer := range []Observer{nil, countingObserver{}} {
-			b.Run(map[bool]string{true: "alone", false: "observed"}[observer == nil], func(b *testing.B) {
-				store := newBenchStore(b.N)
-				bus := benchBus(b, store, Config{Concurrency: 1000, ClaimLimit: 500, Observer: observer}, transactional)
-				b.ReportAllocs()
-				b.ResetTimer()
-				if err := bus.Start(context.Background()); err != nil {
-					b.Fatal(err)
-				}
-				<-store.done
-				b.StopTimer()
-				if err := bus.Stop(context.Background()); err != nil {
-					b.Fatal(err)
-				}
-			})
-		}
+		b.Run("bytes", func(b *testing.B) { benchmarkEngine(b, Config{Codec: verbatim{}}, transactional) })
+		b.Run("json", func(b *testing.B) { benchmarkEngine(b, Config{}, transactional) })
+		b.Run("observed", func(b *testing.B) {
+			benchmarkEngine(b, Config{Codec: verbatim{}, Observer: countingObserver{}}, transactional)
+		})
 	})
 }
+
+func benchmarkEngine(b *testing.B, cfg Config, transactional bool) {
+	store := newBenchStore(b.N)
+	bus := benchBus(b, store, cfg, transactional)
+	b.ReportAllocs()
+	b.ResetTimer()
+	if err := bus.Start(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	<-store.done
+	b.StopTimer()
+	if err := bus.Stop(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// verbatim is a codec that costs nothing.
+type verbatim struct{}
+
+func (verbatim) Encode(any) ([]byte, error) { return nil, nil }
+func (verbatim) Decode([]byte, any) error   { return nil }
 
 type countingObserver struct{}
 
@@ -140,11 +150,11 @@ func (countingObserver) Observe(Observation) {}
 func BenchmarkExecute(b *testing.B) {
 	eachKind(b, func(b *testing.B, transactional bool) {
 		store := newBenchStore(b.N)
-		bus := benchBus(b, store, Config{}, transactional)
+		bus := benchBus(b, store, Config{Codec: verbatim{}}, transactional)
 		run := Run{Handler: "h", Picked: picked(1, "e", "h", orderJSON), MaxAttempts: 20, Gate: new(Gate)}
 		b.ReportAllocs()
 		for b.Loop() {
-			if result := bus.execute(context.Background(), run); result.Err != nil {
+			if result := bus.execute(&runContext{Context: context.Background(), run: run}); result.Err != nil {
 				b.Fatal(result.Err)
 			}
 		}

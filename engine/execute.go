@@ -30,12 +30,14 @@ var (
 
 var (
 	errEventMissing = errors.New("the event row of this delivery is missing: the store is damaged; run Verify")
+	errGoexit       = errors.New("the handler ended its goroutine with runtime.Goexit, as testing.T.FailNow does: return an error instead")
 	errNotDone      = errors.New("InTx of the store returned nil although its transaction did not end with Complete")
 )
 
 // execute runs one delivery and says how that ended. It blocks as long as the
 // handler does: time limits are the Dispatcher's, which cancels ctx.
-func (b *Bus[Tx]) execute(ctx context.Context, run Run) RunResult {
+func (b *Bus[Tx]) execute(ctx *runContext) RunResult {
+	run := &ctx.run
 	event := run.Picked.Event
 	if event == nil {
 		return RunResult{Outcome: Cancelled, Err: errEventMissing}
@@ -48,51 +50,38 @@ func (b *Bus[Tx]) execute(ctx context.Context, run Run) RunResult {
 		return RunResult{Outcome: Snoozed, Delay: b.cfg.Lease / 2,
 			Err: fmt.Errorf("handler %q is not registered for %q in this release", run.Handler, event.Type)}
 	}
-	var bound body[Tx]
+	var handler body[Tx]
 	err := guarded(func() (err error) {
-		bound, err = bind(rawEvent(&run))
+		handler, err = bind(run)
 		return err
 	})
 	if err != nil {
 		return failed(ctx, err)
 	}
-	inside := &runContext{Context: ctx, run: &run}
-	result := b.call(inside, run, bound)
-	result.published = inside.published.Load()
+	result := b.call(ctx, run, handler)
+	result.published = ctx.published.Load()
 	return result
 }
 
 // call runs the bound handler, in a transaction if it wants one.
-func (b *Bus[Tx]) call(ctx context.Context, run Run, bound body[Tx]) RunResult {
-	call := func(ctx context.Context, tx Tx) error {
-		return guarded(func() error { return b.around(ctx, &run, tx, bound) })
-	}
+func (b *Bus[Tx]) call(ctx context.Context, run *Run, handler body[Tx]) RunResult {
 	if b.handlers[run.Handler].transactional {
-		return b.executeTx(ctx, run, call)
+		return b.executeTx(ctx, run, handler)
 	}
 	var none Tx
-	if err := call(ctx, none); err != nil {
+	if err := guarded(func() error { return b.around(ctx, run, none, handler) }); err != nil {
 		return failed(ctx, err)
 	}
 	return RunResult{Outcome: Succeeded}
 }
 
-func rawEvent(run *Run) Event[[]byte] {
-	e := run.Picked.Event
-	return Event[[]byte]{
-		ID: e.ID, Type: e.Type, Key: e.Key, Payload: e.Payload, PublishedAt: e.PublishedAt.Std(),
-		Headers: append([]Header(nil), e.Headers...), // other handlers share the event
-		Attempt: run.attempt(), MaxAttempts: run.MaxAttempts,
-	}
-}
-
 // around calls the handler inside the middleware.
-func (b *Bus[Tx]) around(ctx context.Context, run *Run, tx Tx, call body[Tx]) error {
+func (b *Bus[Tx]) around(ctx context.Context, run *Run, tx Tx, handler body[Tx]) error {
 	if len(b.cfg.Middleware) == 0 {
-		return call(ctx, tx)
+		return handler.call(ctx, tx)
 	}
 	info := run.describe()
-	next := func(ctx context.Context) error { return call(ctx, tx) }
+	next := func(ctx context.Context) error { return handler.call(ctx, tx) }
 	for i := len(b.cfg.Middleware) - 1; i >= 0; i-- {
 		outer, inner := b.cfg.Middleware[i], next
 		next = func(ctx context.Context) error { return outer(ctx, info, inner) }
@@ -102,12 +91,15 @@ func (b *Bus[Tx]) around(ctx context.Context, run *Run, tx Tx, call body[Tx]) er
 
 // executeTx runs a transactional handler, again after conflicts that left
 // nothing behind. Once COMMIT was sent the body never runs again.
-func (b *Bus[Tx]) executeTx(ctx context.Context, run Run, call body[Tx]) RunResult {
-	gate := cmp.Or(run.Gate, new(Gate))
-	in := CompleteInput{Lease: run.Picked.Lease, TTL: run.TTL}
+func (b *Bus[Tx]) executeTx(ctx context.Context, run *Run, handler body[Tx]) RunResult {
+	gate := run.Gate
+	if gate == nil {
+		gate = new(Gate)
+	}
+	t := &transaction[Tx]{bus: b, run: run, handler: handler, gate: gate}
+	body := t.body
 	for reruns := 0; ; reruns++ {
-		t := transaction[Tx]{store: b.store, call: call, in: in, gate: gate}
-		err := b.store.InTx(ctx, t.run)
+		err := b.store.InTx(ctx, body)
 		result, conflict := t.classify(ctx, err)
 		if !conflict || ctx.Err() != nil {
 			return result
@@ -121,19 +113,19 @@ func (b *Bus[Tx]) executeTx(ctx context.Context, run Run, call body[Tx]) RunResu
 	}
 }
 
-// transaction is one try of a transactional handler.
+// transaction is the tries of a transactional handler, one after another.
 type transaction[Tx any] struct {
-	store TxStore[Tx]
-	call  body[Tx]
-	in    CompleteInput
-	gate  *Gate
+	bus     *Bus[Tx]
+	run     *Run
+	handler body[Tx]
+	gate    *Gate
 
 	completed bool  // Complete was Applied: only COMMIT was left
-	err       error // what run returned: with an error COMMIT was never sent
+	err       error // what body returned: with an error COMMIT was never sent
 }
 
-// run is the transaction: the handler, then Complete as the last statement.
-func (t *transaction[Tx]) run(ctx context.Context, tx Tx) error {
+// body is one try: the handler, then Complete as the last statement.
+func (t *transaction[Tx]) body(ctx context.Context, tx Tx) error {
 	t.completed, t.err = false, nil
 	t.err = t.statements(ctx, tx)
 	t.completed = t.err == nil
@@ -141,7 +133,8 @@ func (t *transaction[Tx]) run(ctx context.Context, tx Tx) error {
 }
 
 func (t *transaction[Tx]) statements(ctx context.Context, tx Tx) error {
-	if err := t.call(ctx, tx); err != nil {
+	err := guarded(func() error { return t.bus.around(ctx, t.run, tx, t.handler) })
+	if err != nil {
 		return err
 	}
 	if (ctx.Err() != nil || !t.gate.Pass()) && !mutant.On("retired-run-sends-end") {
@@ -149,12 +142,13 @@ func (t *transaction[Tx]) statements(ctx context.Context, tx Tx) error {
 		probeTooLate.Hit()
 		return fmt.Errorf("the handler returned too late to be committed: %w", cmp.Or(context.Cause(ctx), ErrHandlerTimeout))
 	}
-	verdict, err := t.store.Complete(ctx, tx, t.in)
+	lease := t.run.Picked.Lease
+	verdict, err := t.bus.store.Complete(ctx, tx, CompleteInput{Lease: lease, TTL: t.run.TTL})
 	if err != nil {
-		return fmt.Errorf("complete %v: %w", t.in.Lease, err)
+		return fmt.Errorf("complete %v: %w", lease, err)
 	}
 	if verdict == LeaseLost && !mutant.On("lost-complete-committed") {
-		return fencedError{t.in.Lease}
+		return fencedError{lease}
 	}
 	return nil
 }
@@ -265,15 +259,16 @@ func guarded(fn func() error) (err error) {
 		probePanic.Hit()
 		err = &panicError{value: value, stack: stackBelow("engine.guarded")}
 	}()
-	err = fn()
-	errors.Is(err, errEventMissing)
-	errors.As(err, new(outcome))
+	if err = fn(); err != nil {
+		errors.Is(err, errEventMissing)
+		errors.As(err, new(outcome))
+	}
 	return err
 }
 
 // ours are the functions between guarded and a handler, and those of the
 // runtime that lead from a panic to its recovery.
-var ours = regexp.MustCompile(`^runtime\.|/engine\.(\(\*Bus\[|Handle(Tx)?\[)`)
+var ours = regexp.MustCompile(`^runtime\.|/engine\.(\(\*(Bus|bound|transaction)\[|(Handle(Tx)?|bindTo)\[)`)
 
 // stackBelow lists the functions that were called by the one named and led to
 // the panic now being recovered. It holds no addresses, goroutine numbers or

@@ -145,10 +145,8 @@ func Handle[P any, Tx any](bus *Bus[Tx], h Handler, fn func(ctx context.Context,
 	if fn == nil {
 		return invalid("handler %q of %q has no function", h.Name, h.Event)
 	}
-	return bus.register(h, false, func(raw Event[[]byte]) (body[Tx], error) {
-		e, err := decodeEvent[P](bus.cfg.Codec, raw)
-		return func(ctx context.Context, _ Tx) error { return fn(ctx, e) }, err
-	})
+	call := func(ctx context.Context, _ Tx, e Event[P]) error { return fn(ctx, e) }
+	return bus.register(h, false, bindTo(bus.cfg.Codec, call))
 }
 
 // HandleTx registers a handler that runs inside a transaction of the store:
@@ -163,28 +161,42 @@ func HandleTx[P any, Tx any](bus *Bus[Tx], h Handler, fn func(ctx context.Contex
 	if fn == nil {
 		return invalid("handler %q of %q has no function", h.Name, h.Event)
 	}
-	return bus.register(h, true, func(raw Event[[]byte]) (body[Tx], error) {
-		e, err := decodeEvent[P](bus.cfg.Codec, raw)
-		return func(ctx context.Context, tx Tx) error { return fn(ctx, tx, e) }, err
-	})
+	return bus.register(h, true, bindTo(bus.cfg.Codec, fn))
 }
 
 // body is a handler bound to one decoded event. tx is zero for plain ones.
-type body[Tx any] func(ctx context.Context, tx Tx) error
+type body[Tx any] interface {
+	call(ctx context.Context, tx Tx) error
+}
 
-// binder decodes an event for a handler.
-type binder[Tx any] func(raw Event[[]byte]) (body[Tx], error)
+// binder decodes the event of a run for a handler.
+type binder[Tx any] func(run *Run) (body[Tx], error)
 
-func decodeEvent[P any](c Codec, raw Event[[]byte]) (Event[P], error) {
-	e := Event[P]{
-		ID: raw.ID, Type: raw.Type, Key: raw.Key, Headers: raw.Headers, PublishedAt: raw.PublishedAt,
-		Attempt: raw.Attempt, MaxAttempts: raw.MaxAttempts,
+func bindTo[P, Tx any](c Codec, fn func(ctx context.Context, tx Tx, e Event[P]) error) binder[Tx] {
+	return func(run *Run) (body[Tx], error) {
+		b := &bound[P, Tx]{fn: fn}
+		return b, b.decode(c, run)
 	}
-	if err := decodePayload(c, raw.Payload, &e.Payload); err != nil {
-		return e, fmt.Errorf("payload of event %q (%s, %d bytes) cannot be decoded into %T: %w",
-			raw.ID, raw.Type, len(raw.Payload), e.Payload, err)
+}
+
+// bound is the body for one type of payload.
+type bound[P, Tx any] struct {
+	fn func(ctx context.Context, tx Tx, e Event[P]) error
+	e  Event[P]
+}
+
+func (b *bound[P, Tx]) call(ctx context.Context, tx Tx) error { return b.fn(ctx, tx, b.e) }
+
+func (b *bound[P, Tx]) decode(c Codec, run *Run) error {
+	raw := run.Picked.Event
+	b.e.ID, b.e.Type, b.e.Key, b.e.PublishedAt = raw.ID, raw.Type, raw.Key, raw.PublishedAt.Std()
+	b.e.Headers = append([]Header(nil), raw.Headers...) // other handlers share the event
+	b.e.Attempt, b.e.MaxAttempts = run.attempt(), run.MaxAttempts
+	if err := decodePayload(c, raw.Payload, &b.e.Payload); err != nil {
+		return fmt.Errorf("payload of event %q (%s, %d bytes) cannot be decoded into %T: %w",
+			raw.ID, raw.Type, len(raw.Payload), b.e.Payload, err)
 	}
-	return e, nil
+	return nil
 }
 
 // registered is all that goes by one handler name.

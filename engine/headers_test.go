@@ -58,7 +58,7 @@ func TestHandlersPublishInTheTraceOfTheirEvent(t *testing.T) {
 	run := Run{Handler: "h", Picked: picked(1, "e", "h", "{}"), MaxAttempts: 1}
 	run.Picked.Event.Headers = []Header{{Name: "secret", Value: "s"}, {Name: HeaderTraceParent, Value: "00-1-2-01"}, {Name: HeaderTraceState, Value: "x=1"}}
 	ctx := WithHeaders(t.Context(), Header{Name: "process", Value: "p"}, Header{Name: HeaderTraceParent, Value: "of the start"})
-	if result := bus.execute(ctx, run); result.Outcome != Succeeded || !result.published {
+	if result := bus.execute(&runContext{Context: ctx, run: run}); result.Outcome != Succeeded || !result.published {
 		t.Fatalf("result: %+v", result)
 	}
 	want := []string{"traceparent=00-1-2-01 tracestate=x=1 process=p ", "traceparent=child tracestate=x=1 process=p ", ""}

@@ -114,6 +114,7 @@ func TestLiveKeyOrderWithRetries(t *testing.T) {
 			must(t, one.PublishNow(t.Context(), engine.Message{Type: "e", Key: "slow", Payload: i}, engine.Message{Type: "e", Key: "other", Payload: i}))
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if want := []string{"1/1", "2/1", "3/1", "3/2", "3/3", "4/1", "5/1", "6/1"}; !slices.Equal(slow.lines, want) {
 			t.Errorf("runs of the key with a failure: %q", slow.lines)
 		}
@@ -191,6 +192,7 @@ func TestLiveDeadLetters(t *testing.T) {
 			engine.Message{Type: "e", Payload: "cancelled"},
 			engine.Message{Type: "e", Payload: []byte("not JSON")}))
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		reasons := map[int32]string{}
 		var ids []protocol.DeliveryID
 		for _, d := range wantRest(t, store, 3) {
@@ -212,6 +214,7 @@ func TestLiveDeadLetters(t *testing.T) {
 		_, err := store.Requeue(t.Context(), engine.RequeueInput{IDs: ids[:2]})
 		must(t, err)
 		time.Sleep(time.Minute)
+		synctest.Wait() // so that what the handlers wrote may be read
 		slices.Sort(runs.lines)
 		if !slices.Equal(runs.lines, []string{"cancelled 1/2", "fails 1/2"}) {
 			t.Errorf("after the requeue: %q", runs.lines)

@@ -46,7 +46,7 @@ type dispatchHandler struct {
 // stable: they may change in any release.
 type Machine struct {
 	store      Store
-	executes   func(ctx context.Context, run Run) RunResult
+	executes   func(ctx *runContext) RunResult
 	dispatcher *Dispatcher
 	holder     Holder
 }
@@ -136,7 +136,9 @@ func (m *Machine) Hash() uint64 { return m.dispatcher.Hash() }
 // Execute runs one delivery and blocks until its handler returned and, for a
 // transactional one, its transaction ended. A panic of the handler is a
 // failed attempt.
-func (m *Machine) Execute(ctx context.Context, run Run) RunResult { return m.executes(ctx, run) }
+func (m *Machine) Execute(ctx context.Context, run Run) RunResult {
+	return m.executes(&runContext{Context: ctx, run: run})
+}
 
 // Perform makes one store call and blocks until it returns. It does not
 // enforce Timeout: give it a context that does.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"log/slog"
+	"time"
 )
 
 // levels says how loud each observed event is; the others are Info. What ends
@@ -59,4 +60,14 @@ func (r *runner) logFailure(run *Run, result RunResult) {
 		slog.Int("attempt", run.attempt()),
 		slog.Int("max_attempts", run.MaxAttempts),
 		slog.Any("err", result.Err))
+}
+
+// logDeaf reports an interruption loudly once, its repetitions quietly.
+func (r *runner) logDeaf(err error, pause time.Duration) {
+	level := slog.LevelDebug
+	if pause == firstListenPause {
+		level = slog.LevelWarn
+	}
+	r.log.LogAttrs(context.Background(), level, "relaybus: no wake-ups from the store, polling alone",
+		slog.Duration("again_in", pause), slog.Any("err", err))
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -94,6 +93,7 @@ type runner struct {
 	inputs      chan Input
 	wake        chan struct{}
 	stops       chan time.Duration
+	tasks       chan *task    // unbuffered: to workers that wait
 	subscribed  chan struct{} // closed when the first Subscribe was answered
 	ended       chan struct{} // closed when the loop takes no more inputs
 	done        chan struct{} // closed at the very end; err is set before
@@ -125,6 +125,7 @@ func newRunner(machine *Machine, base context.Context, cfg Config) *runner {
 		inputs:     make(chan Input, 64),
 		wake:       make(chan struct{}, 1),
 		stops:      make(chan time.Duration),
+		tasks:      make(chan *task),
 		subscribed: make(chan struct{}),
 		ended:      make(chan struct{}),
 		done:       make(chan struct{}),
@@ -264,35 +265,51 @@ func (r *runner) call(c Call) {
 	})
 }
 
-var errGoexit = errors.New("the handler ended its goroutine with runtime.Goexit, as testing.T.FailNow does: return an error instead")
-
+// run hands a run to a worker that waits for one, or to a new one. Workers
+// stay until the end: a grown stack is worth keeping.
 func (r *runner) run(run Run) {
-	ctx, cancel := context.WithCancelCause(r.runs)
-	r.live[run.ID] = liveRun{cancel: cancel, gate: run.Gate}
+	t := &task{ctx: runContext{run: run}}
+	t.ctx.Context, t.cancel = context.WithCancelCause(r.runs)
+	r.live[run.ID] = liveRun{cancel: t.cancel, gate: run.Gate}
 	r.running.Add(1)
-	r.work.Go(func() {
-		defer cancel(nil)
-		r.execute(ctx, run)
-	})
+	select {
+	case r.tasks <- t:
+	default:
+		r.work.Go(func() { r.worker(t) })
+	}
+}
+
+func (r *runner) worker(t *task) {
+	for {
+		r.execute(t)
+		select {
+		case t = <-r.tasks:
+		case <-r.ended:
+			return
+		}
+	}
 }
 
 // execute runs a handler and reports its result, also when the handler ends
 // the goroutine under it.
-func (r *runner) execute(ctx context.Context, run Run) {
+func (r *runner) execute(t *task) {
+	run := &t.ctx.run
 	result := RunResult{Outcome: Failed, Err: errGoexit, Delay: -1, Panic: true}
-	began := time.Now()
+	var began time.Time
 	if r.watcher != nil {
-		r.watcher.watchRun(&run, Observation{Kind: ObservedStarted})
+		began = time.Now()
+		r.watcher.watchRun(run, Observation{Kind: ObservedStarted})
 	}
 	defer func() {
+		t.cancel(nil)
 		r.running.Add(-1)
-		r.logFailure(&run, result)
+		r.logFailure(run, result)
 		if r.watcher != nil {
-			r.watcher.watchRun(&run, Observation{Kind: ObservedReturned, Outcome: result.Outcome, Duration: time.Since(began), Err: result.Err})
+			r.watcher.watchRun(run, Observation{Kind: ObservedReturned, Outcome: result.Outcome, Duration: time.Since(began), Err: result.Err})
 		}
 		r.send(RunReturned{ID: run.ID, Result: result})
 	}()
-	result = r.machine.Execute(ctx, run)
+	result = r.machine.executes(&t.ctx)
 	if result.published && (result.Outcome == Committed || result.Outcome == CommitUnknown) {
 		r.nudge()
 	}
@@ -385,14 +402,4 @@ func (r *runner) listen(w Waker, group string) {
 		}
 		r.nudge()
 	}
-}
-
-// logDeaf reports an interruption loudly once, its repetitions quietly.
-func (r *runner) logDeaf(err error, pause time.Duration) {
-	level := slog.LevelDebug
-	if pause == firstListenPause {
-		level = slog.LevelWarn
-	}
-	r.log.LogAttrs(context.Background(), level, "relaybus: no wake-ups from the store, polling alone",
-		slog.Duration("again_in", pause), slog.Any("err", err))
 }

@@ -9,8 +9,14 @@ import (
 // engine keeps in it, in one piece.
 type runContext struct {
 	context.Context
-	run       *Run
+	run       Run
 	published atomic.Bool // Publish was called with it
+}
+
+// task is one run on its way through a worker.
+type task struct {
+	ctx    runContext
+	cancel context.CancelCauseFunc
 }
 
 type (
@@ -22,7 +28,7 @@ type (
 func (c *runContext) Value(key any) any {
 	switch key.(type) {
 	case deliveryKey:
-		return c.run
+		return &c.run
 	case publishedKey:
 		return &c.published
 	case headersKey:
