@@ -146,13 +146,17 @@ func (k *claiming) takeable(l *protocol.Lane, now protocol.Time) bool {
 }
 
 // candidate reports whether a lane is worth taking over: any that expired, but
-// of the free ones only those with a row this worker can pick.
+// of the free ones only those with a row this worker can pick; and, when stuck
+// rows are tried again, those that have some: nobody else would.
 func (k *claiming) candidate(st *stmt, id protocol.LaneID) bool {
 	l := read(st, k.db.lanes, id)
 	if l == nil || !k.takeable(l, st.tx.now) {
 		return false
 	}
 	if !l.Holder.IsZero() || len(l.Lost) > 0 {
+		return true
+	}
+	if k.in.RetryStuck && len(l.Stuck) > 0 {
 		return true
 	}
 	return !slices.Contains(k.in.Avoid, protocol.LaneEpoch{Lane: id, Epoch: l.Epoch}) && k.picker.hasPick(st, l)

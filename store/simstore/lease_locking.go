@@ -252,7 +252,10 @@ func (k *claiming) chargeAndPick(t *Tx, lanes []found) error {
 	}
 	k.picker.pick(&st, all)
 	for i, w := range all {
-		if len(w.granted) == 0 {
+		if err := k.retryStuck(&st, w); err != nil {
+			return err
+		}
+		if len(w.granted) == 0 && len(w.unstuck) == 0 {
 			update(t, k.db.lanes, w.id, relinquished(w.lane, k.in.Holder, k.in.Number))
 			k.noteGivenBack(t, w.lane)
 			continue

@@ -222,10 +222,10 @@ func (k *claiming) claimSnapshot(ids []protocol.LaneID, takenOver bool) error {
 // taken over and gave nothing.
 func (k *claiming) write(w *work) error {
 	switch {
-	case w.takenOver && len(w.granted) == 0 && !uncharged(w.lane):
-		return k.giveBack(w)
 	case k.in.RetryStuck && len(w.stuck) > 0:
 		return k.claimWithStuck(w)
+	case w.takenOver && len(w.granted) == 0 && !uncharged(w.lane):
+		return k.giveBack(w)
 	}
 	return k.claimLane(w)
 }

@@ -1,0 +1,5 @@
+package storetest
+
+import "testing"
+
+func (h Harness[Tx]) random(t *testing.T) {}
