@@ -33,7 +33,7 @@ func (k *fenced) action(_ int64, a protocol.Action) {
 		case d == nil:
 			k.c.fail(k.name(), "NothingInvented", "%s of %v was accepted, which was never committed", e.action, e.lease)
 		case d.granted.Token == e.lease.Token:
-		case judgedBefore(a) && sameHolding(d.granted.Token, e.lease.Token):
+		case judgedBefore(a) && k.stillHolds(e.lease.Token):
 		case d.fate == completed && nameOf(d.ended) == nameOf(e.lease) && (e.plain || e.action == "Release"):
 		case (e.plain || e.tx) && d.lost.Token == e.lease.Token:
 		case k.c.facts.byFence(e) && !slices.Contains(d.fenced, nameOf(e.lease)):
@@ -54,6 +54,13 @@ func (d *deliveryFacts) grantText() string {
 func judgedBefore(a protocol.Action) bool {
 	c, ok := a.(protocol.CompleteMany)
 	return ok && c.Seen != 0
+}
+
+// stillHolds reports whether the lane has not been taken over since the token
+// was issued.
+func (k *fenced) stillHolds(t protocol.Token) bool {
+	l := k.c.facts.lane(t.Lane)
+	return l.epoch == t.Epoch && l.holder == t.Holder
 }
 
 // sameHolding reports whether two runs were granted to the same holder between

@@ -119,10 +119,16 @@ func (w *world) cover(survivors []*worker) {
 
 // bound is how long draining may take: what waits for a backoff, a pause, a
 // handler's timeout or a dead worker's lease is at most a few leases away, and
-// each delivery may have to wait for its turn.
+// each delivery may have to wait for its turn. Where the store lost commits, a
+// subscription may be among them, and with it the number of a group; workers
+// write it anew once a minute.
 func (w *world) bound() time.Duration {
 	lease := w.knobs.Lease
-	return 30*lease + time.Duration(w.checks.facts.open)*lease/8
+	again := time.Duration(0)
+	if w.checks.losses > 0 {
+		again = time.Minute
+	}
+	return again + 30*lease + time.Duration(w.checks.facts.open)*lease/8
 }
 
 func (w *world) checkBound(what string) {
