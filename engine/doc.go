@@ -47,6 +47,29 @@
 //
 // The last attempt that Handler.MaxAttempts allows ends in the dead letters.
 //
+// # Publishing
+//
+// [Bus.Publish] writes inside a transaction of the caller's, whoever began it;
+// call [Bus.Wake] after the commit, or let [Bus.InTx] do both. [Bus.PublishNow]
+// has a transaction of its own. [Message.Delay] and [Message.At] put an event
+// off, by the store's clock. Publishing an id again is harmless while the event
+// is kept, and gives it to handlers that are new since.
+//
+// # Observing
+//
+// [Config.Observer] is told of every claim, run, end and store call, for
+// metrics; [Config.Middleware] and [Config.PublishMiddleware] stand around runs
+// and publications, for traces. What a handler publishes carries the trace
+// context of its event: [HeadersFrom]. [DeliveryFrom] tells a handler about
+// its run. Logs go to [Config.Logger].
+//
+// # Deploying
+//
+// Subscriptions stay in the store, so publishers need no handler code, and work
+// waits while no worker runs. Workers of several releases, with different
+// handlers, may run side by side. Services that are deployed apart each have a
+// [Config.Group]. [Bus.Stop] loses nothing and charges nothing.
+//
 // # Layers
 //
 // [Bus] is what applications use. Below it [Machine] is the same without

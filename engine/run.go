@@ -112,12 +112,6 @@ type runner struct {
 	stopped, heardOfStore bool
 }
 
-// liveRun is a run whose RunReturned was not fed yet.
-type liveRun struct {
-	cancel context.CancelCauseFunc
-	gate   *Gate
-}
-
 func newRunner(machine *Machine, base context.Context, cfg Config) *runner {
 	r := &runner{
 		machine: machine, log: cfg.Logger.With("owner", cfg.Owner, "group", cfg.Group),

@@ -19,6 +19,12 @@ type task struct {
 	cancel context.CancelCauseFunc
 }
 
+// liveRun is a run whose RunReturned was not fed yet.
+type liveRun struct {
+	cancel context.CancelCauseFunc
+	gate   *Gate
+}
+
 type (
 	deliveryKey  struct{} // *Run
 	publishedKey struct{} // *atomic.Bool
