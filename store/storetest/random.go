@@ -18,7 +18,7 @@ import (
 //
 // The number of sequences is rapid's flag -rapid.checks; a store that is slow
 // to open may set a smaller one.
-func (h Harness[Tx]) random(t *testing.T) {
+func (h Harness[Tx]) random(t testing.TB) {
 	if testing.Short() {
 		fewer(t)
 	}
@@ -29,7 +29,7 @@ func (h Harness[Tx]) random(t *testing.T) {
 }
 
 // fewer lowers the default number of sequences.
-func fewer(t *testing.T) {
+func fewer(t testing.TB) {
 	f := flag.Lookup("rapid.checks")
 	if f == nil || f.Value.String() != f.DefValue {
 		return
@@ -170,9 +170,9 @@ func (c *client) someone() *worker { return c.workers[c.pick("worker", len(c.wor
 func (c *client) claim() {
 	w := c.someone()
 	in := w.input()
-	in.Room, in.Limit, in.MaxLanes = c.pick("room", 5), c.pick("limit", 6), c.pick("lanes", 4)
+	in.Room, in.Limit, in.MaxLanes = c.pick("room", 7), c.pick("limit", 9), c.pick("lanes", 4)
 	for i := range in.Handlers {
-		in.Handlers[i].Room = c.pick("handler room", 4)
+		in.Handlers[i].Room = c.pick("handler room", 6)
 	}
 	c.vary(w, &in)
 	if c.maybe("late", 15) {
