@@ -230,7 +230,7 @@ func (s *State) Reschedule(a Reschedule) Outcome {
 	if a.Seen != 0 && a.Verdict == LeaseLost {
 		return judgedEarlier
 	}
-	o := s.mayFinish(&a.Lease)
+	o := s.mayFinish(&a.Lease, a.Refused)
 	if o.OK() && s.leave(&a.Lease, a.Rest, a.Refused) {
 		r := s.row(a.Lease.Delivery)
 		r.Attempts++
@@ -248,7 +248,7 @@ func (s *State) Snooze(a Snooze) Outcome {
 	if a.Seen != 0 && a.Verdict == LeaseLost {
 		return judgedEarlier
 	}
-	o := s.mayFinish(&a.Lease)
+	o := s.mayFinish(&a.Lease, a.Refused)
 	if o.OK() && s.leave(&a.Lease, a.Rest, a.Refused) {
 		r := s.row(a.Lease.Delivery)
 		r.AvailableAt = a.Now.Add(a.Delay)
@@ -264,7 +264,7 @@ func (s *State) Bury(a Bury) Outcome {
 	if a.Seen != 0 && a.Verdict == LeaseLost {
 		return judgedEarlier
 	}
-	o := s.mayFinish(&a.Lease)
+	o := s.mayFinish(&a.Lease, a.Refused)
 	if o.OK() && s.leave(&a.Lease, a.Rest, a.Refused) {
 		r := s.row(a.Lease.Delivery)
 		if a.Charge {
@@ -275,11 +275,13 @@ func (s *State) Bury(a Bury) Outcome {
 	return o
 }
 
-// mayFinish judges an end that keeps the row.
-func (s *State) mayFinish(l *Lease) Outcome {
+// mayFinish judges an end that keeps the row. A Snapshot store whose write of
+// the row was refused has nothing that conflicts with whoever wrote or deleted
+// it since the snapshot: only the lane is written then.
+func (s *State) mayFinish(l *Lease, refused bool) Outcome {
 	r := s.row(l.Delivery)
 	o := s.mayEnd(r, l)
-	if o.OK() {
+	if o.OK() && !(refused && s.semantics == Snapshot) {
 		return mustPend(r)
 	}
 	return o

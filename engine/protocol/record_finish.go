@@ -27,8 +27,8 @@ func (l *Ledger) completed(semantics Semantics, a *Complete) {
 }
 
 // acceptEnd notes that the end of a run was accepted, and returns its pair. A
-// Snapshot store may accept a completion of what was taken over until the
-// delivery itself was written.
+// Snapshot store may accept a completion of what was taken over, and of what
+// was released, until the delivery itself was written (docs/adr, 13).
 func (l *Ledger) acceptEnd(semantics Semantics, lease *Lease, call string) *pairHistory {
 	p := l.byID[lease.Delivery]
 	if p == nil {
@@ -37,7 +37,7 @@ func (l *Ledger) acceptEnd(semantics Semantics, lease *Lease, call string) *pair
 	}
 	l.touch(p)
 	r := p.runOf(&lease.Token)
-	late := r != nil && (r.phase == lost || r.phase == stuck)
+	late := r != nil && (r.phase == lost || r.phase == stuck || r.phase == givenBack)
 	if semantics == Locking || !late {
 		l.accept(lease.Lane, lease.Holder, call)
 	}

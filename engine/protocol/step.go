@@ -192,11 +192,11 @@ func (s *State) Judge(a Action) []Outcome {
 	case Complete:
 		s.outcomes = append(s.outcomes, s.mayCompleteTx(&a.Lease, a.Verdict))
 	case Reschedule:
-		s.outcomes = append(s.outcomes, s.mayFinish(&a.Lease))
+		s.outcomes = append(s.outcomes, s.mayFinish(&a.Lease, a.Refused))
 	case Snooze:
-		s.outcomes = append(s.outcomes, s.mayFinish(&a.Lease))
+		s.outcomes = append(s.outcomes, s.mayFinish(&a.Lease, a.Refused))
 	case Bury:
-		s.outcomes = append(s.outcomes, s.mayFinish(&a.Lease))
+		s.outcomes = append(s.outcomes, s.mayFinish(&a.Lease, a.Refused))
 	default:
 		panic(fmt.Sprintf("protocol: %T ends no run", a))
 	}
