@@ -26,6 +26,7 @@ const (
 	OnMessage                 // each request of a worker to the store
 	OnCommit                  // each COMMIT of a handler's transaction
 	OnStatement               // each statement of the store
+	OnRow                     // each delivery's row, once for its life
 	OnRun                     // each start of a handler
 	OnDelivery                // each (event, handler), once for its life
 	OnBatch                   // each transaction of a publisher
@@ -51,8 +52,8 @@ type Kind struct {
 	Strike func(w World, at, variant int) bool
 	// Message is the hook of OnMessage and OnCommit.
 	Message func(w World, variant int, f *Fate)
-	// Statement is the hook of OnStatement: the error the statement raises,
-	// or nil when this statement cannot fail that way.
+	// Statement is the hook of OnStatement and OnRow: the error the statement
+	// raises, or nil when this statement cannot fail that way.
 	Statement func(s Statement, variant int) error
 	// Run is the hook of OnRun and OnDelivery.
 	Run func(w World, variant int, b *Behaviour)
@@ -104,6 +105,13 @@ type World interface {
 	// Outage cuts every worker from the store for d. silent lets requests
 	// time out instead of failing at once.
 	Outage(d time.Duration, silent bool) bool
+	// Partition cuts one worker from the store for d, as Outage does all.
+	Partition(worker int, d time.Duration, silent bool) bool
+	// Reset breaks a worker's connections: what they carry fails, and the
+	// store rolls their open transactions back.
+	Reset(worker int) bool
+	// Exhaust makes a worker's calls wait for a connection for d.
+	Exhaust(worker int, d time.Duration) bool
 	// Requeue brings back up to n dead letters.
 	Requeue(n int) bool
 	// Purge deletes what is older than so many quarters of a lease.
@@ -158,6 +166,7 @@ type Behaviour struct {
 	Err    error         // what it returns
 	Panic  bool          // it panics instead
 	Poison bool          // it kills its worker
+	Hang   bool          // it never returns
 }
 
 // Plan is what a publisher does with one transaction.
@@ -182,6 +191,7 @@ func All() []*Kind { return kinds }
 // kinds are sorted by name. Package variables of other files are initialised
 // first, because this one depends on them.
 var kinds = []*Kind{
+	badrow,
 	conflict,
 	crash,
 	deploy,
@@ -189,23 +199,28 @@ var kinds = []*Kind{
 	expire,
 	failover,
 	handlererror,
+	handlerhang,
 	handlerpanic,
 	late,
 	losecommit,
 	losereply,
 	orphan,
 	outage,
+	partition,
 	pause,
 	poison,
+	pool,
 	purge,
 	racepublish,
 	requeue,
+	reset,
 	restart,
 	rollback,
 	shutdown,
 	skew,
 	slowhandler,
 	storecrash,
+	timeout,
 	unknowncommit,
 	unsubscribe,
 }

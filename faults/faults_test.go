@@ -25,6 +25,9 @@ func (calmWorld) Hint()                                   {}
 func (calmWorld) CrashStore(int, time.Duration) bool      { return false }
 func (calmWorld) FailOver(int, Moment) bool               { return false }
 func (calmWorld) Outage(time.Duration, bool) bool         { return false }
+func (calmWorld) Partition(int, time.Duration, bool) bool { return false }
+func (calmWorld) Reset(int) bool                          { return false }
+func (calmWorld) Exhaust(int, time.Duration) bool         { return false }
 func (calmWorld) Requeue(int) bool                        { return false }
 func (calmWorld) Purge(int) bool                          { return false }
 func (calmWorld) Unsubscribe(int, bool) bool              { return false }
@@ -65,7 +68,7 @@ func changes(t *testing.T, k *Kind, variant int) {
 		var f Fate
 		k.Message(w, variant, &f)
 		ok = f != Fate{}
-	case OnStatement:
+	case OnStatement, OnRow:
 		ok = k.Statement(Statement{Call: "Claim", Step: "pick"}, variant) != nil
 	case OnRun, OnDelivery:
 		var b Behaviour

@@ -29,11 +29,11 @@ func (k *charges) reset() { clear(k.charged) }
 func (k *charges) action(_ int64, a protocol.Action) {
 	switch a := a.(type) {
 	case protocol.Reschedule:
-		if a.Verdict == protocol.Applied {
+		if a.Verdict == protocol.Applied && !a.Refused {
 			k.failed(a.Lease, a.Name())
 		}
 	case protocol.Bury:
-		if a.Verdict == protocol.Applied && a.Charge {
+		if a.Verdict == protocol.Applied && a.Charge && !a.Refused {
 			k.failed(a.Lease, a.Name())
 		}
 	case protocol.TakeOver:

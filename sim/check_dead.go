@@ -26,7 +26,7 @@ func (k *deadLetters) action(_ int64, a protocol.Action) {
 		return
 	}
 	acceptedEnds(a, func(e end) {
-		if e.action != "Release" {
+		if e.action != "Release" && !e.refused { // neither writes the row
 			k.judge(e.lease.Delivery, "accepted "+e.action)
 		}
 	})

@@ -151,7 +151,10 @@ func (k *oneEnd) doubt(e *leaseEnd, err error) {
 	switch {
 	case errors.Is(err, engine.ErrRetryable):
 	case engine.IsDefinite(err):
-		e.unknown = false // another kind of end may follow
+		// Another kind of end may follow; after the record of the failure was
+		// refused too, none does: the row is stuck.
+		e.unknown = false
+		e.settled = e.kind == callReschedule || e.kind == callBury
 	case !e.unknown:
 		e.unknown, e.since, e.pauses = true, k.c.w.now, e.p.pauseGen
 		k.doubts = append(k.doubts, e)
@@ -213,6 +216,9 @@ func (k *oneEnd) claimed(p *process, in *engine.ClaimInput, left protocol.Time, 
 			return c.p == p && in.AllMine && (c.r.gone && c.r.goneAt <= left || now > c.notAfter)
 		})
 		return
+	}
+	if r == nil { // it was never sent, which its worker cannot know
+		r = &request{gone: true}
 	}
 	if !errors.Is(err, engine.ErrRetryable) && !engine.IsDefinite(err) {
 		k.claims = append(k.claims, &sentClaim{p: p, r: r, number: in.Number, notAfter: in.NotAfter})

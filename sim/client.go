@@ -162,9 +162,12 @@ func (c *client) InTx(ctx context.Context, fn func(context.Context, *simstore.Tx
 	w := c.w
 	t := w.current
 	t.mustLive()
-	if w.down || w.cut() && c.faulty {
+	if cut, _ := c.cutOff(); w.down || cut {
 		t.sleep(w.unit())
 		return errAway
+	}
+	if err := c.connect(ctx, t); err != nil {
+		return err
 	}
 	tx, err := w.store.Begin(ctx)
 	if err != nil {

@@ -8,6 +8,8 @@ type end struct {
 	action string
 	plain  bool // CompleteMany, which a snapshot store judges by the fence
 	tx     bool // Complete
+	// refused: the store could not write the row; the run is over all the same.
+	refused bool
 }
 
 // acceptedEnds calls each for every end that the action applied, Release
@@ -17,7 +19,7 @@ func acceptedEnds(a protocol.Action, each func(end)) {
 		if v != protocol.Applied {
 			return
 		}
-		each(end{lease: lease, action: a.Name()})
+		each(end{lease: lease, action: a.Name(), refused: refusedRow(a)})
 	}
 	switch a := a.(type) {
 	case protocol.CompleteMany:
@@ -41,6 +43,19 @@ func acceptedEnds(a protocol.Action, each func(end)) {
 			one(a.Leases[i], nil, a.Verdicts[i])
 		}
 	}
+}
+
+// refusedRow reports whether an end wrote its lane alone.
+func refusedRow(a protocol.Action) bool {
+	switch a := a.(type) {
+	case protocol.Reschedule:
+		return a.Refused
+	case protocol.Snooze:
+		return a.Refused
+	case protocol.Bury:
+		return a.Refused
+	}
+	return false
 }
 
 // byFence reports whether the store judges the end by the row's fence alone.

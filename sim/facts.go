@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/relaybus-go/relaybus/engine/protocol"
@@ -111,7 +112,9 @@ func (f *facts) apply(a protocol.Action) {
 			f.charge(id)
 		}
 		for _, d := range f.lane(a.Lane).lost {
-			d.fenced = append(d.fenced, nameOf(d.lost))
+			if !slices.Contains(a.Refused, d.id) { // the store could not write its fence
+				d.fenced = append(d.fenced, nameOf(d.lost))
+			}
 			d.lost = protocol.Lease{}
 		}
 		f.lane(a.Lane).lost = nil
@@ -131,7 +134,7 @@ func (f *facts) apply(a protocol.Action) {
 		}
 	case protocol.Reschedule:
 		if a.Verdict == protocol.Applied {
-			f.failed(a.Lease.Delivery, true)
+			f.failed(a.Lease.Delivery, !a.Refused)
 			f.leave(a.Lease, a.Rest)
 		}
 	case protocol.Snooze:
@@ -231,6 +234,12 @@ func (f *facts) claim(a *protocol.Claim) {
 		}
 	}
 	l.inFlight = kept
+	for _, id := range a.Unstuck {
+		// What the store had refused is charged as one attempt, whatever it was.
+		if d := f.delivery(id); d != nil && d.fate == pending {
+			f.failed(id, true)
+		}
+	}
 	for _, p := range a.Picks {
 		d := f.delivery(p.Delivery)
 		if d == nil {
@@ -327,11 +336,11 @@ func (f *facts) bury(a *protocol.Bury) {
 	if d == nil {
 		return
 	}
-	f.failed(d.id, a.Charge)
-	if d.fate == pending {
+	f.failed(d.id, a.Charge && !a.Refused)
+	if d.fate == pending && !a.Refused {
 		f.open--
+		d.fate = deadLetter
 	}
-	d.fate = deadLetter
 	f.leave(a.Lease, a.Rest)
 }
 

@@ -91,6 +91,9 @@ func (w *world) behave(ctx context.Context, tx *simstore.Tx, r *handlerRun, b *f
 			return err
 		}
 	}
+	for b.Hang {
+		t.park(0)
+	}
 	if err := w.work(ctx, t, b.Work, r.handler.stubborn); err != nil {
 		return err
 	}

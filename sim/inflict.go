@@ -149,6 +149,39 @@ func (w *world) Outage(d time.Duration, silent bool) bool {
 	return true
 }
 
+// Partition implements [faults.World].
+func (w *world) Partition(worker int, d time.Duration, silent bool) bool {
+	k := w.workers[worker-1]
+	k.away, k.silent = max(k.away, w.now.Add(d)), silent
+	return k.process != nil
+}
+
+// Exhaust implements [faults.World].
+func (w *world) Exhaust(worker int, d time.Duration) bool {
+	k := w.workers[worker-1]
+	k.busy = max(k.busy, w.now.Add(d))
+	return k.process != nil
+}
+
+// Reset implements [faults.World].
+func (w *world) Reset(worker int) bool {
+	p := w.workers[worker-1].process
+	any := false
+	for _, t := range w.tasks {
+		if p == nil || t.owner != p {
+			continue
+		}
+		if r := t.message; r != nil && r.waiting == t && r.answer == noAnswer {
+			r.failIn(0, false)
+			any = true
+		} else if t.tx != nil && !t.tx.dropped && (r == nil || r.call != callCommit) {
+			t.tx.drop()
+			any = true
+		}
+	}
+	return any
+}
+
 // CrashStore implements [faults.World].
 func (w *world) CrashStore(lost int, down time.Duration) bool {
 	if w.down {

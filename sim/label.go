@@ -43,14 +43,15 @@ const (
 type noun uint8
 
 const (
-	byWorld  noun = iota // no actor
-	byWorker             // worker=N
-	byCall               // worker=N call=NAME
-	byClient             // client=N: a worker, publisher or operator
-	byBatch              // batch=N of the publishers
-	byEvent              // event=N
-	byRun                // event=N handler=M
-	byLane               // lane=N
+	byWorld    noun = iota // no actor
+	byWorker               // worker=N
+	byCall                 // worker=N call=NAME
+	byClient               // client=N: a worker, publisher or operator
+	byBatch                // batch=N of the publishers
+	byEvent                // event=N
+	byRun                  // event=N handler=M
+	byLane                 // lane=N
+	byDelivery             // delivery=N
 )
 
 type labelInfo struct {
@@ -100,6 +101,8 @@ func nounOf(t faults.Target) noun {
 		return byRun
 	case faults.OnBatch:
 		return byBatch
+	case faults.OnRow:
+		return byDelivery
 	default:
 		return byWorld
 	}

@@ -58,6 +58,9 @@ func (w *world) done() bool { return w.publishing == 0 && w.checks.facts.open ==
 func (w *world) endSafety() {
 	w.stage, w.calm, w.changed = draining, true, true
 	w.away = 0
+	for _, k := range w.workers {
+		k.away, k.busy = 0, 0
+	}
 	w.stopPublishing = w.plan.recorded == nil
 	w.slowness = make([]uint8, len(w.slowness))
 	survivors := w.chooseSurvivors()
@@ -128,7 +131,8 @@ func (w *world) bound() time.Duration {
 	if w.checks.losses > 0 {
 		again = time.Minute
 	}
-	return again + 30*lease + time.Duration(w.checks.facts.open)*lease/8
+	hung := time.Duration(w.knobs.Timeout+1) * lease // a run may hang until it is retired
+	return again + 30*lease + 2*hung + time.Duration(w.checks.facts.open)*lease/8
 }
 
 func (w *world) checkBound(what string) {

@@ -89,10 +89,15 @@ func (s scheduler) Pause(ctx context.Context, p simstore.Point) error {
 // interrupted says why a statement cannot go on: its server is gone, or its
 // caller.
 func (w *world) interrupted(ctx context.Context, t *task, life int) error {
-	if t.role == runRole && w.cut() || life != w.storeLife || t.tx != nil && t.tx.dropped {
+	if t.role == runRole && t.unreachable() || life != w.storeLife || t.tx != nil && t.tx.dropped {
 		return errReset
 	}
 	return ctx.Err()
+}
+
+// unreachable reports whether the worker of a run does not reach the store.
+func (t *task) unreachable() bool {
+	return t.w.cut() || t.owner != nil && t.w.now < t.owner.worker.away
 }
 
 // Block implements [simstore.Scheduler].

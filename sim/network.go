@@ -71,6 +71,12 @@ func (c *client) send(ctx context.Context, call callKind, body served) error {
 	w := c.w
 	t := w.current
 	t.mustLive()
+	t.message = nil
+	if call != callCommit { // a transaction has its connection
+		if err := c.connect(ctx, t); err != nil {
+			return err
+		}
+	}
 	r := &request{w: w, call: call, from: c, body: body, waiting: t}
 	t.message = r
 	r.fate = w.fateOf(r)
@@ -95,6 +101,22 @@ func (c *client) send(ctx context.Context, call callKind, body served) error {
 	}
 	if r.answer == broken {
 		return errReset
+	}
+	return nil
+}
+
+// connect waits for a free connection of the worker's pool. A call that gives
+// up here was never sent; its caller cannot tell.
+func (c *client) connect(ctx context.Context, t *task) error {
+	for c.owner != nil && c.w.now < c.owner.worker.busy {
+		until := c.owner.worker.busy
+		if deadline := deadlineOf(ctx); deadline != 0 {
+			until = min(until, deadline)
+		}
+		t.park(until)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -128,8 +150,8 @@ func (r *request) fire(stage uint64) bool {
 	case arriveStage:
 		r.arrive()
 	case replyStage:
-		if w.cut() && r.from.faulty {
-			r.failIn(w.unit(), w.silent)
+		if cut, silent := r.from.cutOff(); cut {
+			r.failIn(w.unit(), silent)
 			break
 		}
 		r.settle(replied)
@@ -146,8 +168,8 @@ func (r *request) fire(stage uint64) bool {
 
 func (r *request) arrive() {
 	w := r.w
-	if w.down || w.cut() && r.from.faulty {
-		r.neverServed(w.silent)
+	if cut, silent := r.from.cutOff(); w.down || cut {
+		r.neverServed(silent || w.down && w.silent)
 		return
 	}
 	if r.waiting == nil || r.answer != noAnswer {

@@ -196,6 +196,9 @@ func (p *process) retire(e engine.Retire) {
 		return // its RunReturned is in the inbox
 	}
 	r.retired = r.run.Gate.Close()
+	if r.retired && r.task.tx != nil {
+		r.task.tx.drop() // its locks must not outlive the run
+	}
 	p.inbox = append(p.inbox, engine.RunRetired{ID: e.ID, Done: r.retired})
 }
 

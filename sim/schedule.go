@@ -69,6 +69,8 @@ func actorText(l Label, actor int) string {
 		return fmt.Sprintf("event=%d handler=%d ", actor>>handlerBits, actor&(1<<handlerBits-1))
 	case byLane:
 		return fmt.Sprintf("lane=%d ", actor)
+	case byDelivery:
+		return fmt.Sprintf("delivery=%d ", actor)
 	default:
 		return ""
 	}
@@ -200,7 +202,7 @@ func (c *Choice) set(noun string, n int32) bool {
 	case noun == "handler" && kind == byRun:
 		c.Actor |= n & (1<<handlerBits - 1)
 	case noun == "worker" && kind == byWorker, noun == "client" && kind == byClient,
-		noun == "batch" && kind == byBatch, noun == "event" && kind == byEvent, noun == "lane" && kind == byLane:
+		noun == "batch" && kind == byBatch, noun == "event" && kind == byEvent, noun == "lane" && kind == byLane, noun == "delivery" && kind == byDelivery:
 		c.Actor = n
 	default:
 		return false

@@ -24,6 +24,10 @@ type worker struct {
 	downFor  time.Duration // after the stop that is under way
 	orphan   orphanPlan
 	buried   bool // dead for good
+
+	away   protocol.Time // until when it does not reach the store …
+	silent bool          // … and is not told
+	busy   protocol.Time // until when its connection pool is exhausted
 }
 
 // orphanPlan is a host about to vanish in the middle of a transaction.

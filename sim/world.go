@@ -52,15 +52,16 @@ type world struct {
 	racer          *publisher // publishes beside the others
 	slowness       []uint8    // per client, with Knobs.Steady
 
-	stage                                                                             stage
-	changed                                                                           bool // something was committed since watch looked
-	deadline                                                                          protocol.Time
-	lastStep                                                                          int  // when the run is given up, should time stand still
-	calm                                                                              bool // no more faults
-	tick                                                                              uint64
-	poison                                                                            []uint8
-	messageFaults, commitFaults, statementFaults, runFaults, batchFaults, timedFaults []int
-	fired, worked                                                                     []int // per kind of fault
+	stage                                                                                        stage
+	changed                                                                                      bool // something was committed since watch looked
+	deadline                                                                                     protocol.Time
+	lastStep                                                                                     int  // when the run is given up, should time stand still
+	calm                                                                                         bool // no more faults
+	tick                                                                                         uint64
+	badRows                                                                                      []uint8 // by delivery, once drawn
+	poison                                                                                       []uint8
+	messageFaults, commitFaults, statementFaults, rowFaults, runFaults, batchFaults, timedFaults []int
+	fired, worked                                                                                []int // per kind of fault
 
 	checks  checks
 	observe observer
@@ -73,6 +74,20 @@ const operatorClient = 0
 
 // cut reports whether no worker and no publisher reaches the store.
 func (w *world) cut() bool { return w.now < w.away }
+
+// cutOff reports whether a client does not reach the store, and whether it is
+// left to find that out by itself.
+func (c *client) cutOff() (cut, silent bool) {
+	switch {
+	case !c.faulty:
+		return false, false
+	case c.w.cut():
+		return true, c.w.silent
+	case c.owner != nil && c.w.now < c.owner.worker.away:
+		return true, c.owner.worker.silent
+	}
+	return false, false
+}
 
 // newWorld builds a world whose workers are about to start.
 func newWorld(knobs Knobs, d driver, pool *coroutines) *world {
