@@ -20,7 +20,6 @@ type claimPlan struct {
 	doubt     protocol.Time
 	cursor    LaneID // the rotation over held lanes continues behind it
 	allMineAt Instant
-	stuckAt   Instant
 	timersSet bool
 }
 
@@ -74,7 +73,6 @@ func (d *Dispatcher) startClaimTimers(at Instant) {
 	}
 	d.claim.timersSet = true
 	d.claim.allMineAt = at.plus(d.cfg.Lease)
-	d.claim.stuckAt = at.plus(d.cfg.Lease)
 }
 
 // room is how many chains can be started now. What is granted but not settled
@@ -114,10 +112,9 @@ func (d *Dispatcher) sendClaim(at Instant, room int) {
 	for _, a := range d.avoid {
 		in.Avoid = append(in.Avoid, a.LaneEpoch)
 	}
-	if at.reached(d.claim.stuckAt) {
-		in.RetryStuck = true
-		d.claim.stuckAt = at.plus(d.cfg.Lease)
-	}
+	// Once per lease all lanes are asked for, so that each of them has its
+	// stuck rows tried again.
+	in.RetryStuck = at.reached(d.claim.allMineAt)
 	if room == 0 {
 		in.Limit, in.MaxLanes = 0, 0
 	}
@@ -189,7 +186,7 @@ func (d *Dispatcher) claimReturned(at Instant, c *call, input ClaimInput, in Cal
 	}
 	reply := in.Reply.(*ClaimReply)
 	d.heard(at, reply.Now)
-	d.trustClaims(reply.Now)
+	d.trustClaims(input.NotAfter.Add(-d.cfg.CallTimeout))
 	if input.AllMine {
 		d.claim.allMineAt = at.plus(d.cfg.Lease)
 		d.loseUnlisted(at, reply.Lanes)
@@ -214,11 +211,12 @@ func (d *Dispatcher) abandonClaim(at Instant, notAfter protocol.Time, err error)
 	}
 }
 
-// trustClaims ends the doubt after a claim that succeeded. One that succeeded
-// before the not-after of an abandoned call proves nothing: the abandoned one
-// may be applied behind it and grant lanes that this worker never hears of.
-func (d *Dispatcher) trustClaims(now protocol.Time) {
-	if now > d.claim.doubt {
+// trustClaims ends the doubt after a claim that succeeded, sent at a store time
+// that lies past the not-after of every abandoned call. One that was sent before
+// proves nothing: the abandoned one may be applied behind it and grant lanes
+// that this worker never hears of.
+func (d *Dispatcher) trustClaims(sent protocol.Time) {
+	if sent > d.claim.doubt {
 		d.claim.abandoned, d.claim.doubt = false, 0
 	}
 }

@@ -53,7 +53,9 @@ type Store interface {
 type TxStore[Tx any] interface {
 	Store
 	// InTx runs fn in a transaction of the store's choosing and commits it
-	// when fn returns nil. When the answer to COMMIT was lost the error wraps
+	// when fn returns nil. When ctx ends while fn is still at work the
+	// transaction is rolled back at once: the locks of a handler that hangs
+	// must not outlive its run. When the answer to COMMIT was lost the error wraps
 	// [ErrCommitUnknown]; any other error means that nothing was committed.
 	InTx(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
 	// Publish writes events and a delivery per subscribed handler inside tx.
@@ -131,7 +133,8 @@ type ClaimInput struct {
 	Avoid []LaneEpoch
 	// Hints speed the search up and never change what is allowed.
 	Hints []LaneHint
-	// RetryStuck asks the store to try the ends and charges it refused again.
+	// RetryStuck asks the store to try the ends and charges it refused again,
+	// of the lanes named and of free ones, which are candidates for it.
 	RetryStuck bool
 }
 
