@@ -19,7 +19,7 @@ const (
 	// later is when something is due that must not be due within a test.
 	later = time.Hour
 	// patience bounds one case. A case that hangs ends with it.
-	patience = time.Minute
+	patience = 20 * time.Second
 )
 
 // bench is one store with what cases do to it.

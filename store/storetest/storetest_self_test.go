@@ -45,10 +45,19 @@ func (r *recorder) Skip(...any) {
 
 func (r *recorder) Skipf(string, ...any) { r.Skip() }
 
-// watch runs a test body to its end and returns how it failed, "" if it did
-// not.
+// watch runs a test body that must not skip.
 func watch(t *testing.T, body func(t testing.TB)) string {
 	t.Helper()
+	failure, skipped := watchSkipping(t, body)
+	if skipped {
+		t.Error("skipped")
+	}
+	return failure
+}
+
+// watchSkipping runs a test body to its end and returns how it failed, "" if
+// it did not, and whether it skipped.
+func watchSkipping(t *testing.T, body func(t testing.TB)) (failure string, skipped bool) {
 	r := &recorder{TB: t}
 	done := make(chan struct{})
 	go func() {
@@ -59,10 +68,7 @@ func watch(t *testing.T, body func(t testing.TB)) string {
 	for i := len(r.cleanups) - 1; i >= 0; i-- {
 		r.cleanups[i]()
 	}
-	if r.skipped {
-		t.Error("skipped")
-	}
-	return r.failure
+	return r.failure, r.skipped
 }
 
 // sim is a simstore with one method at a time overridden.
