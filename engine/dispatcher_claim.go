@@ -21,6 +21,7 @@ type claimPlan struct {
 	cursor    LaneID // the rotation over held lanes continues behind it
 	allMineAt Instant
 	timersSet bool
+	empty     int // held lanes asked in a row, for nothing, without asking for new ones
 }
 
 // lanesHeldPerClaim bounds the lanes a worker holds, in claims' worth: enough
@@ -198,6 +199,11 @@ func (d *Dispatcher) claimReturned(at Instant, c *call, input ClaimInput, in Cal
 	d.adoptLanes(at, c.sent, reply)
 	granted := d.adoptPicks(at, c.sent, reply.Picks)
 	d.planNextClaim(at, granted)
+	if granted > 0 || input.MaxLanes > 0 {
+		d.claim.empty = 0
+	} else if d.claim.empty += len(input.Held); d.claim.empty < len(d.lanes) {
+		d.claim.eager = true // the rest of the rotation was not asked yet
+	}
 }
 
 // abandonClaim notes a Claim or Relinquish that may have been applied, and may
@@ -301,8 +307,15 @@ func (d *Dispatcher) relinquishIdle(at Instant) bool {
 	}
 	var idle []LaneEpoch
 	drained := false
+	// No further lane may be taken and this one gave nothing when it was last
+	// asked: others may hold what is due.
+	full := len(d.lanes) >= lanesHeldPerClaim*d.cfg.LanesPerClaim
 	for _, l := range d.lanes {
-		if wait := d.idleAfter() - (at.Mono - l.yielded.Mono); wait > 0 && (!l.draining || drained) {
+		wait := d.idleAfter() - (at.Mono - l.yielded.Mono)
+		if full && !l.fruitful {
+			wait = 0
+		}
+		if wait > 0 && (!l.draining || drained) {
 			d.wake.in(wait)
 			continue
 		}

@@ -23,7 +23,7 @@ func (d *Dispatcher) Hash() uint64 {
 	for _, u := range d.unknown {
 		h.int(int64(u.delivery), int64(u.count))
 	}
-	h.int(int64(d.claim.cursor), int64(d.claim.retry.tries), int64(d.claim.retry.next.Mono))
+	h.int(int64(d.claim.cursor), int64(d.claim.retry.tries), int64(d.claim.retry.next.Mono), int64(d.claim.empty))
 	h.bool(d.claim.abandoned, d.claim.eager, d.claim.woken, d.flush.armed)
 	return uint64(h)
 }

@@ -1,0 +1,43 @@
+package engine_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/relaybus-go/relaybus/engine"
+	"github.com/relaybus-go/relaybus/store/simstore"
+)
+
+// A worker holds a few dozen lanes at most. Events without keys spread over all
+// 256, so it must give lanes back that have nothing and go round the others:
+// once it did not, and nine events in ten waited for half a minute. The clock
+// is synctest's, so the figures do not depend on the machine.
+func TestEventsSpreadOverAllLanesDoNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := simstore.New()
+		var waited []time.Duration
+		b := startBus(t, store, func(b *bus) error {
+			return engine.Handle(b, engine.Handler{Event: "e", Name: "h", Concurrency: 1}, func(_ context.Context, e engine.Event[[]byte]) error {
+				waited = append(waited, time.Since(e.PublishedAt))
+				return nil
+			})
+		})
+		const events = 1000
+		for range events {
+			must(t, b.PublishNow(t.Context(), engine.Message{Type: "e"}))
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		stop(t, b)
+		if len(waited) != events {
+			t.Fatalf("%d of %d events were handled a minute after the last was published", len(waited), events)
+		}
+		slices.Sort(waited)
+		if p99 := waited[events*99/100]; p99 > 2*time.Second {
+			t.Errorf("one event in a hundred waited for %v or longer, with one published every 100 ms", p99)
+		}
+	})
+}
