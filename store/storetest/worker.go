@@ -97,6 +97,20 @@ func (w *worker) claim(change ...func(*engine.ClaimInput)) []string {
 	return nil
 }
 
+// claimInTurn claims and completes until it ran n deliveries, and returns their
+// events in the order in which they ran.
+func (w *worker) claimInTurn(n int) []string {
+	w.Helper()
+	var ran []string
+	for range n {
+		for _, id := range w.claim() {
+			w.completed(id)
+			ran = append(ran, id)
+		}
+	}
+	return ran
+}
+
 func (w *worker) adopt(reply engine.ClaimReply) {
 	for _, id := range reply.Gone {
 		w.held = slices.DeleteFunc(w.held, func(l engine.LaneEpoch) bool { return l.Lane == id })
