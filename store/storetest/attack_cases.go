@@ -355,6 +355,20 @@ var attackCases = []kase{
 			}
 		},
 	}, {
+		name: "a failure does not clear a suspect",
+		why:  "a message that kills its worker now and then takes its neighbours with it again and again",
+		run: func(b *bench) {
+			b.start("a", "b")
+			b.expireLanes()
+			w := b.worker()
+			id := w.claim()[0]
+			b.expect(b.reschedule(w.lease(id)) == engine.Applied, "refused")
+			w.forgetAll()
+			b.expect(b.row(id).Takeovers == 1 && b.row(id).Attempts == 2, "%+v", b.row(id))
+			b.due(id)
+			b.expect(len(w.claim()) == 1, "two suspects side by side")
+		},
+	}, {
 		name: "the rest of a chain after a settle",
 		why:  "a follower is completed although its head may run again",
 		run: func(b *bench) {

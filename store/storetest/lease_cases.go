@@ -60,6 +60,15 @@ var leaseCases = []kase{
 			b.expect(len(b.worker().claim()) == 0, "granted to a second worker")
 		},
 	}, {
+		name: "a short lease is respected by a worker with a long one",
+		why:  "workers with different settings take each other's lanes before their time",
+		run: func(b *bench) {
+			b.subscribe("h")
+			b.publish("a")
+			b.worker().claim(func(in *engine.ClaimInput) { in.TTL = patience })
+			b.expect(len(b.worker().claim()) == 0, "taken over before its time")
+		},
+	}, {
 		name: "an expired lane is taken over and charged",
 		why:  "the work of a dead worker is lost, or kills workers for ever without being counted",
 		run: func(b *bench) {

@@ -398,6 +398,28 @@ var publishCases = []kase{
 			b.inOrder(b.worker().claim(), "first", "second")
 		},
 	}, {
+		name: "a publisher that waits draws its place after the wait",
+		why:  "an event of a transaction that committed later is handled first",
+		run: func(b *bench) {
+			b.subscribe("h")
+			first := b.open("")
+			_, err := first.publish("first/k")
+			b.ok(err, "publish")
+			second := b.open("")
+			waits := second.start(second.publishing(events("last/k"), nil))
+			time.Sleep(20 * time.Millisecond)
+			_, err = first.publish("second/k")
+			b.ok(err, "publish once more")
+			b.ok(first.commit(), "commit")
+			if err := <-waits; err == nil {
+				b.ok(second.commit(), "commit")
+			} else {
+				second.rollback()
+				b.publish("last/k")
+			}
+			b.inOrder(b.worker().claimInTurn(3), "first", "second", "last")
+		},
+	}, {
 		name: "a rolled back publisher leaves no gap that blocks its key",
 		why:  "a key waits for ever for an event that never came",
 		run: func(b *bench) {
