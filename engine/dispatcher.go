@@ -74,7 +74,8 @@ type call struct {
 	id    CallID
 	input any
 	sent  Instant
-	jobs  []*job // whose ends the call carries
+	heard protocol.Time // the last word of the store's clock before it was sent
+	jobs  []*job        // whose ends the call carries
 }
 
 // retryState is when something that failed may be tried again.
@@ -201,7 +202,7 @@ func (d *Dispatcher) decide(at Instant) {
 // send emits a store call and remembers it.
 func (d *Dispatcher) send(at Instant, input any, jobs []*job) *call {
 	d.lastID++
-	c := &call{id: d.lastID, input: input, sent: at, jobs: jobs}
+	c := &call{id: d.lastID, input: input, sent: at, heard: d.storeTime, jobs: jobs}
 	d.calls = append(d.calls, c)
 	for _, j := range jobs {
 		j.call = c.id

@@ -187,7 +187,7 @@ func (d *Dispatcher) claimReturned(at Instant, c *call, input ClaimInput, in Cal
 	}
 	reply := in.Reply.(*ClaimReply)
 	d.heard(at, reply.Now)
-	d.trustClaims(input.NotAfter.Add(-d.cfg.CallTimeout))
+	d.trustClaims(c.heard)
 	if input.AllMine {
 		d.claim.allMineAt = at.plus(d.cfg.Lease)
 		d.loseUnlisted(at, reply.Lanes)
@@ -217,12 +217,13 @@ func (d *Dispatcher) abandonClaim(at Instant, notAfter protocol.Time, err error)
 	}
 }
 
-// trustClaims ends the doubt after a claim that succeeded, sent at a store time
-// that lies past the not-after of every abandoned call. One that was sent before
-// proves nothing: the abandoned one may be applied behind it and grant lanes
-// that this worker never hears of.
-func (d *Dispatcher) trustClaims(sent protocol.Time) {
-	if sent > d.claim.doubt {
+// trustClaims ends the doubt after a claim that succeeded, and that was sent when
+// the store had been heard to say a time past the not-after of every abandoned
+// call. One that was sent before proves nothing: the abandoned one may be
+// applied behind it and grant lanes that this worker never hears of. Our own
+// clock does not count: it may run fast.
+func (d *Dispatcher) trustClaims(heard protocol.Time) {
+	if heard > d.claim.doubt {
 		d.claim.abandoned, d.claim.doubt = false, 0
 	}
 }

@@ -62,6 +62,14 @@ func (k *charges) failed(lease protocol.Lease, action string) {
 	k.charge(lease, action)
 }
 
+// returned: a run that succeeded although it was cancelled is completed, and
+// when the store refuses that for good, it is a failed attempt like any other.
+func (k *charges) returned(r *handlerRun, err error) {
+	if err == nil {
+		delete(k.cancelled, nameOf(r.run.Picked.Lease))
+	}
+}
+
 // cancels notes that a worker cancelled a run.
 func (k *charges) cancels(r *handlerRun, cause error) {
 	if !r.running || errors.Is(cause, engine.ErrHandlerTimeout) {
