@@ -15,7 +15,6 @@ import (
 // It believes the store's list of whom a takeover charged as far as each was
 // in flight; that it charges all it should is the lock-step model's business.
 type charges struct {
-	unconcerned
 	c       *checks
 	charged map[leaseName]bool
 	// cancelled are runs that their worker cancelled while their body ran.
