@@ -1,0 +1,157 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/relaybus-go/relaybus/engine"
+	"github.com/relaybus-go/relaybus/engine/protocol"
+)
+
+// Purge deletes old rows in batches of one transaction each, every batch
+// repeating its condition on the rows that it deletes, and sweeps again what
+// was published meanwhile for handlers that were removed. When a batch fails,
+// what the earlier ones did stands, and the reply counts it.
+//
+// Operate.tla, action Purge.
+func (s *Store) Purge(ctx context.Context, in engine.PurgeInput) (engine.PurgeReply, error) {
+	p := &purge{s: s, PurgeInput: in}
+	if in.DeadAfter < 0 || in.EventsAfter < 0 || in.HistoryAfter < 0 || in.Batch < 0 {
+		return p.done, fmt.Errorf("postgres: purge: %w: negative age or batch: %+v", engine.ErrInvalid, in)
+	}
+	if p.Batch == 0 {
+		p.Batch = engine.DefaultBatch
+	}
+	for _, part := range []func(context.Context) error{p.sweepRemoved, p.dead, p.events, p.history} {
+		if err := part(ctx); err != nil {
+			return p.done, err
+		}
+	}
+	return p.done, nil
+}
+
+// purge is one Purge call at work.
+type purge struct {
+	s *Store
+	engine.PurgeInput
+	done engine.PurgeReply
+}
+
+// sweepRemoved repeats the sweep of Unsubscribe: a publisher may have been
+// open when the handler was removed. What it finds becomes dead letters.
+func (p *purge) sweepRemoved(ctx context.Context) error {
+	rows, err := p.s.pool.Query(ctx, p.s.sql.named("removed"))
+	var removed []protocol.EventHandler
+	if err == nil {
+		removed, err = pgx.CollectRows(rows, pgx.RowToStructByPos[protocol.EventHandler])
+	}
+	if err != nil {
+		return classify("purge", err)
+	}
+	for _, h := range removed {
+		r := &removing{s: p.s, handler: h, bury: true, batch: p.Batch, again: true}
+		if err := r.all(ctx, &p.done.Swept); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batches runs a statement of one age until a batch was not full.
+func (p *purge) batches(ctx context.Context, name string, after time.Duration, total *int) error {
+	for after > 0 {
+		n, err := p.s.exec(ctx, "purge", func(w *work) *int {
+			w.pause(ctx, name)
+			return w.counted(name, interval(after), p.Batch)
+		})
+		*total += n
+		if err != nil || n < p.Batch {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *purge) dead(ctx context.Context) error {
+	return p.batches(ctx, "purge_dead", p.DeadAfter, &p.done.Dead)
+}
+
+func (p *purge) history(ctx context.Context) error {
+	return p.batches(ctx, "purge_history", p.HistoryAfter, &p.done.History)
+}
+
+// events walks over the events in the order they were published, as far as
+// they are old.
+func (p *purge) events(ctx context.Context) error {
+	for cursor := int64(0); p.EventsAfter > 0; {
+		w, err := p.window(ctx, cursor)
+		if err != nil || !w.anyOld {
+			return err
+		}
+		cursor = w.last
+		n, err := p.deleteEvents(ctx, w.bare)
+		p.done.Events += n
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// window is a stretch of events.
+type window struct {
+	last   int64
+	anyOld bool
+	bare   []int64 // old, and without a delivery
+}
+
+func (p *purge) window(ctx context.Context, cursor int64) (w window, err error) {
+	rows, err := p.s.pool.Query(ctx, p.s.sql.named("old_events"), cursor, p.Batch, interval(p.EventsAfter))
+	if err != nil {
+		return w, classify("purge", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var old, bare bool
+		if err := rows.Scan(&w.last, &old, &bare); err != nil {
+			return w, classify("purge", err)
+		}
+		w.anyOld = w.anyOld || old
+		if old && bare {
+			w.bare = append(w.bare, w.last)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return w, classify("purge", err)
+	}
+	return w, nil
+}
+
+// deleteEvents locks the events first and looks for deliveries in a later
+// statement.
+func (p *purge) deleteEvents(ctx context.Context, seqs []int64) (int, error) {
+	if len(seqs) == 0 {
+		return 0, nil
+	}
+	var deleted *int
+	err := p.s.transact(ctx, "purge", false, mostWait, func(w *work) error {
+		w.pause(ctx, "purge_events")
+		var locked []int64
+		w.later("lock_events", func(rows pgx.Rows) (err error) {
+			locked, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+			return err
+		}, seqs)
+		if err := w.send(ctx); err != nil {
+			return err
+		}
+		deleted = w.counted("purge_events", locked)
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return *deleted, nil
+}

@@ -1,0 +1,15 @@
+-- Action Requeue: dead letters are pending again, due now, nothing charged.
+-- Locks: the deliveries FOR NO KEY UPDATE, in the order given (ascending).
+-- Safe alone: the condition is judged on the locked row.
+-- $1 ids; $2, $3 bounds of the time of death or null; $4 at most.
+with r as materialized (
+  select d.id from unnest((select $1::bigint[])) q(id)
+   cross join lateral (
+     select * from relaybus.deliveries d
+      where d.id = q.id and d.status = 1
+        and ($2::timestamptz is null or d.died_at >= $2) and ($3::timestamptz is null or d.died_at < $3)
+        for no key update) d
+   limit $4)
+update relaybus.deliveries d
+   set status = 0, attempts = 0, takeovers = 0, available_at = now(), died_at = null
+  from r where d.id = r.id

@@ -1,0 +1,289 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/relaybus-go/relaybus/engine"
+	"github.com/relaybus-go/relaybus/engine/protocol"
+)
+
+// Options are the settings of a [Store]. The zero value works.
+type Options struct {
+	// Schema holds the tables; default "relaybus".
+	Schema string
+	// History keeps a row of the table completions for each completed
+	// delivery; default off. It costs a row written per delivery, and Purge
+	// must be told to delete them.
+	History bool
+	// SynchronousClaims makes claims, takeovers and renewals wait for the
+	// server's disk like everything else; default off. Losing one costs a
+	// repeated run at most.
+	SynchronousClaims bool
+	// PublishIdle bounds how long a transaction that published events with
+	// keys may stay idle: it holds the slots of its keys. Default one minute;
+	// negative leaves the transaction's own setting alone. A shorter setting
+	// of the transaction is never raised.
+	PublishIdle time.Duration
+	// Hook is called at the named points inside calls; only tests have a
+	// reason to set it.
+	Hook func(ctx context.Context, call, step string)
+}
+
+const (
+	defaultSchema      = "relaybus"
+	defaultPublishIdle = time.Minute
+	// ownIdle bounds how long the store's own transactions may stay idle
+	// between two round trips: a client host that vanishes must not keep its
+	// locks.
+	ownIdle = 10 * time.Second
+	// mostWait bounds a call whose context has no deadline.
+	mostWait = 30 * time.Second
+)
+
+// Store is the protocol's state in a PostgreSQL database. It is safe for
+// concurrent use.
+type Store struct {
+	pool    *pgxpool.Pool
+	options Options
+	sql     statements
+
+	mu    sync.Mutex
+	hints map[protocol.LaneID]hint
+	seen  *marks
+}
+
+var (
+	_ engine.TxStore[pgx.Tx] = (*Store)(nil)
+	_ engine.Operator        = (*Store)(nil)
+)
+
+// New returns a store over a pool, with the default options. It does not talk
+// to the server; a missing or foreign schema is reported by the first call,
+// and the engine makes one when it starts.
+func New(pool *pgxpool.Pool) (*Store, error) { return NewWith(pool, Options{}) }
+
+// NewWith is New with options.
+func NewWith(pool *pgxpool.Pool, o Options) (*Store, error) {
+	if pool == nil {
+		return nil, fmt.Errorf("postgres: %w: no pool", engine.ErrInvalid)
+	}
+	o = o.withDefaults()
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	return &Store{pool: pool, options: o, sql: statementsFor(o.Schema), hints: map[protocol.LaneID]hint{}}, nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Schema == "" {
+		o.Schema = defaultSchema
+	}
+	if o.PublishIdle == 0 {
+		o.PublishIdle = defaultPublishIdle
+	}
+	if o.Hook == nil {
+		o.Hook = func(context.Context, string, string) {}
+	}
+	return o
+}
+
+// Validate reports the first setting that cannot work; the error wraps
+// [engine.ErrInvalid].
+func (o Options) Validate() error {
+	return checkSchema(o.withDefaults().Schema)
+}
+
+// work is one transaction of the store's own. Statements are queued and sent
+// together, the first ones behind BEGIN and the last ones before COMMIT.
+type work struct {
+	s        *Store
+	call     string
+	conn     *pgxpool.Conn
+	queue    *pgx.Batch
+	settings []any // nil once BEGIN was sent
+	async    bool
+	ending   bool // COMMIT was sent
+}
+
+// transact runs fn in a transaction. fn returns with everything done but the
+// last statements, which may still be queued: they share a round trip with
+// COMMIT.
+func (s *Store) transact(ctx context.Context, call string, async bool, lockWait time.Duration, fn func(w *work) error) error {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return unsent(call, err)
+	}
+	defer conn.Release()
+	w := &work{s: s, call: call, conn: conn, queue: &pgx.Batch{}, async: async && !s.options.SynchronousClaims}
+	most := mostWait
+	if deadline, ok := ctx.Deadline(); ok {
+		most = max(time.Until(deadline), time.Millisecond)
+	}
+	w.settings = []any{millis(min(lockWait, most)), millis(most), millis(max(ownIdle, most))}
+	err = fn(w)
+	if err == nil {
+		err = w.commit(ctx)
+	}
+	if err != nil {
+		w.abandon()
+	}
+	return err
+}
+
+// millis returns a duration as PostgreSQL's settings take it: at least 1 ms,
+// since 0 means no limit.
+func millis(d time.Duration) string { return fmt.Sprint(max(d.Milliseconds(), 1)) }
+
+// lockWait is how long a call may wait for locks beside a lease.
+func lockWait(ttl time.Duration) time.Duration {
+	if ttl <= 0 {
+		return mostWait
+	}
+	return max(ttl/10, 10*time.Millisecond)
+}
+
+// later queues a statement of sql/; read takes its rows when the queue is sent.
+func (w *work) later(name string, read func(pgx.Rows) error, args ...any) {
+	for i := range args {
+		args[i] = notNull(args[i])
+	}
+	q := w.queue.Queue(w.s.sql.named(name), args...)
+	if read != nil {
+		q.Query(read)
+	}
+}
+
+// notNull makes an empty array of a nil slice: as null it would make every
+// comparison with it unknown.
+func notNull(arg any) any {
+	switch list := arg.(type) {
+	case []int64:
+		return append([]int64{}, list...)
+	case []int32:
+		return append([]int32{}, list...)
+	case []string:
+		return append([]string{}, list...)
+	}
+	return arg
+}
+
+// send sends what is queued and reads the answers.
+func (w *work) send(ctx context.Context) error {
+	batch := w.queue
+	w.queue = &pgx.Batch{}
+	if w.settings != nil {
+		batch = w.begin(batch)
+	}
+	if batch.Len() == 0 {
+		return nil
+	}
+	if err := w.conn.SendBatch(ctx, batch).Close(); err != nil {
+		return w.failed(err)
+	}
+	return nil
+}
+
+// begin puts BEGIN and the settings before the queued statements.
+func (w *work) begin(queued *pgx.Batch) *pgx.Batch {
+	b := &pgx.Batch{}
+	b.Queue("begin isolation level read committed")
+	name := "settings"
+	if w.async {
+		name = "settings_async"
+	}
+	b.Queue(w.s.sql.named(name), w.settings...)
+	w.settings = nil
+	b.QueuedQueries = append(b.QueuedQueries, queued.QueuedQueries...)
+	return b
+}
+
+// commit sends what is queued and COMMIT with it.
+func (w *work) commit(ctx context.Context) error {
+	if w.settings != nil && w.queue.Len() == 0 {
+		return nil
+	}
+	w.queue.Queue("commit")
+	w.ending = true
+	return w.send(ctx)
+}
+
+// failed says what an error means for the transaction.
+func (w *work) failed(err error) error {
+	if w.ending {
+		return classifyCommit(w.call, err)
+	}
+	return classify(w.call, err)
+}
+
+// abandon rolls back what is open, so that the connection can be used again.
+func (w *work) abandon() {
+	if w.settings != nil || w.conn.Conn().IsClosed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, _ = w.conn.Exec(ctx, "rollback") // on failure the pool drops the connection
+}
+
+// pause calls the test's hook.
+func (w *work) pause(ctx context.Context, step string) { w.s.options.Hook(ctx, w.call, step) }
+
+// InTx implements [engine.TxStore]: a READ COMMITTED transaction.
+func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	return s.InTxWith(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, fn)
+}
+
+// InTxWith is InTx with options of the caller's choice, an isolation level say.
+func (s *Store) InTxWith(ctx context.Context, o pgx.TxOptions, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return unsent("begin", err)
+	}
+	defer conn.Release()
+	tx, err := conn.BeginTx(ctx, o)
+	if err != nil {
+		return unsent("begin", err)
+	}
+	// The locks of a handler that hangs must not outlive its run: the server
+	// rolls back when the connection ends. Only the socket may be touched
+	// while another goroutine uses the connection.
+	socket := conn.Conn().PgConn().Conn()
+	stop := context.AfterFunc(ctx, func() { _ = socket.Close() })
+	err = fn(ctx, tx)
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		rollback(tx)
+		return err
+	}
+	return commit(ctx, tx)
+}
+
+func rollback(tx pgx.Tx) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = tx.Rollback(ctx) // on failure the pool drops the connection
+}
+
+func commit(ctx context.Context, tx pgx.Tx) error {
+	err := tx.Commit(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, pgx.ErrTxCommitRollback), errors.Is(err, pgx.ErrTxClosed):
+		return fmt.Errorf("postgres: commit: rolled back, because an earlier statement failed: %w", err)
+	}
+	err = classifyCommit("commit", err)
+	if errors.Is(err, engine.ErrRetryable) || engine.IsDefinite(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", engine.ErrCommitUnknown, err)
+}

@@ -1,0 +1,114 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/relaybus-go/relaybus/engine"
+	"github.com/relaybus-go/relaybus/engine/protocol"
+)
+
+// Subscribe writes the subscriptions of a bus and creates the lanes of its
+// group when they are missing. A handler belongs to the group of its first
+// subscription; another group is refused with a definite error.
+//
+// Operate.tla, action Subscribe.
+func (s *Store) Subscribe(ctx context.Context, in engine.SubscribeInput) (engine.SubscribeReply, error) {
+	j := &joining{in: &in, reply: engine.SubscribeReply{Lanes: protocol.DefaultLanes}}
+	handlers := slices.Clone(in.Handlers)
+	slices.SortFunc(handlers, func(a, b engine.EventHandler) int {
+		return cmp.Or(cmp.Compare(a.Event, b.Event), cmp.Compare(a.Handler, b.Handler))
+	})
+	for _, h := range slices.Compact(handlers) {
+		j.types, j.handlers = append(j.types, h.Event), append(j.handlers, h.Handler)
+	}
+	err := s.transact(ctx, "subscribe", false, mostWait, func(w *work) error { return j.run(ctx, w) })
+	return j.reply, err
+}
+
+// joining is one Subscribe call at work.
+type joining struct {
+	in       *engine.SubscribeInput
+	types    []string
+	handlers []string
+	reply    engine.SubscribeReply
+	lanes    int
+	known    int
+}
+
+func (j *joining) run(ctx context.Context, w *work) error {
+	if err := j.refresh(ctx, w); err != nil {
+		return err
+	}
+	if j.reply.Group >= 0 && j.lanes == protocol.DefaultLanes && j.known == len(j.handlers) {
+		return nil
+	}
+	w.queue.Queue("lock table " + quoted(w.s.options.Schema) + ".groups in share row exclusive mode")
+	other := ""
+	w.later("groups_of", func(rows pgx.Rows) error {
+		for rows.Next() {
+			var handler, group string
+			if err := rows.Scan(&handler, &group); err != nil {
+				return err
+			}
+			other = fmt.Sprintf("handler %q belongs to group %q, not %q", handler, group, j.in.Group)
+		}
+		return rows.Err()
+	}, j.handlers, j.in.Group)
+	if err := w.send(ctx); err != nil {
+		return err
+	}
+	if other != "" {
+		return engine.Definite(fmt.Errorf("postgres: subscribe: %s: move it while its lanes are drained, or set Config.Group", other))
+	}
+	w.later("subscribe", nil, j.in.Group, j.types, j.handlers, j.in.Revive, protocol.DefaultLanes)
+	return j.refresh(ctx, w)
+}
+
+// refresh notes that the bus is there, and reads what of it the store knows.
+func (j *joining) refresh(ctx context.Context, w *work) error {
+	j.known, j.reply.Removed = 0, nil
+	w.later("refresh", func(rows pgx.Rows) error {
+		for rows.Next() {
+			var now time.Time
+			var event, handler *string
+			var removed *bool
+			if err := rows.Scan(&j.reply.Group, &j.lanes, &now, &event, &handler, &removed); err != nil {
+				return err
+			}
+			j.reply.Now = stored(now)
+			if event == nil {
+				continue
+			}
+			j.known++
+			if *removed {
+				j.reply.Removed = append(j.reply.Removed, engine.EventHandler{Event: *event, Handler: *handler})
+			}
+		}
+		return rows.Err()
+	}, j.in.Group, j.types, j.handlers, j.in.Revive, protocol.DefaultLanes)
+	return w.send(ctx)
+}
+
+// clock asks for the server's clock.
+func (s *Store) clock(ctx context.Context) (protocol.Time, error) {
+	var now time.Time
+	err := s.pool.QueryRow(ctx, "select clock_timestamp()").Scan(&now)
+	if err != nil {
+		return 0, classify("clock", err)
+	}
+	return stored(now), nil
+}
+
+// withClock sets a reply's clock where the call itself read none.
+func (s *Store) withClock(ctx context.Context, now *engine.StoreTime, err error) error {
+	if err == nil && *now == 0 {
+		*now, err = s.clock(ctx)
+	}
+	return err
+}
