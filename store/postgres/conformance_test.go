@@ -13,6 +13,7 @@ import (
 
 	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
+	"github.com/relaybus-go/relaybus/internal/testdb"
 	"github.com/relaybus-go/relaybus/store/postgres"
 	"github.com/relaybus-go/relaybus/store/storetest"
 )
@@ -32,7 +33,7 @@ type opened struct {
 func open(t testing.TB, o postgres.Options) *opened {
 	t.Helper()
 	ctx := context.Background()
-	pool, err := pgxpool.New(ctx, os.Getenv("RELAYBUS_TEST_POSTGRES_URL"))
+	pool, err := pgxpool.New(ctx, testdb.Postgres(t, testdb.Local).URL)
 	if err != nil {
 		t.Fatal(err)
 	}
