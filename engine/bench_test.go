@@ -151,7 +151,7 @@ func BenchmarkExecute(b *testing.B) {
 	eachKind(b, func(b *testing.B, transactional bool) {
 		store := newBenchStore(b.N)
 		bus := benchBus(b, store, Config{Codec: verbatim{}}, transactional)
-		run := Run{Handler: "h", Picked: picked(1, "e", "h", orderJSON), MaxAttempts: 20, Gate: new(Gate)}
+		run := &Run{Handler: "h", Picked: picked(1, "e", "h", orderJSON), MaxAttempts: 20}
 		b.ReportAllocs()
 		for b.Loop() {
 			if result := bus.execute(&runContext{Context: context.Background(), run: run}); result.Err != nil {
@@ -200,7 +200,7 @@ func (w *stepper) drive(first Input) {
 		w.inputs, w.calls = w.inputs[:0], w.calls[:0]
 		for _, e := range effects {
 			switch e := e.(type) {
-			case Run:
+			case *Run:
 				w.inputs = append(w.inputs, RunReturned{ID: e.ID})
 			case Call:
 				w.calls = append(w.calls, e)

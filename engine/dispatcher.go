@@ -39,6 +39,7 @@ type Dispatcher struct {
 	lanes   []*heldLane // sorted by lane
 	avoid   []avoidedLane
 	chains  []*chain // in the order they were granted
+	emptied bool     // some of them have no member left
 	runs    map[RunID]*job
 	jobs    int            // granted and not settled …
 	states  [jobStates]int // … by state
@@ -155,6 +156,10 @@ func (d *Dispatcher) Step(at Instant, inputs ...Input) []Effect {
 // sweep drops chains of which nothing is left. Only here, so that loops over
 // the chains may settle members.
 func (d *Dispatcher) sweep() {
+	if !d.emptied {
+		return
+	}
+	d.emptied = false
 	d.chains = slices.DeleteFunc(d.chains, func(c *chain) bool { return len(c.members) == 0 })
 }
 

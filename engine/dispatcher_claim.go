@@ -154,11 +154,11 @@ func (d *Dispatcher) chooseLanes(at Instant, in *ClaimInput) {
 // running states everything this instance has started, plans to start or has
 // not settled. The store drops whatever else its lanes list.
 func (d *Dispatcher) running() []Running {
-	var list []Running
+	list := make([]Running, 0, d.jobs)
 	for _, c := range d.chains {
 		for _, j := range c.members {
 			list = append(list, Running{
-				InFlight: j.lease.Entry(), Lane: j.lease.Lane, Handler: j.picked.Delivery.Handler, Key: j.picked.Delivery.Key,
+				InFlight: j.lease.Entry(), Lane: j.lease.Lane, Handler: j.granted.Picked.Delivery.Handler, Key: j.granted.Picked.Delivery.Key,
 			})
 		}
 	}
@@ -172,7 +172,7 @@ func (d *Dispatcher) suspectRunning() bool {
 	}
 	for _, c := range d.chains {
 		for _, j := range c.members {
-			if j.picked.Delivery.Takeovers > 0 {
+			if j.granted.Picked.Delivery.Takeovers > 0 {
 				return true
 			}
 		}

@@ -19,10 +19,10 @@ type chain struct {
 
 // job is one granted delivery on its way to its end.
 type job struct {
-	chain  *chain // nil once it is settled
-	picked Picked
-	lease  Lease
-	state  jobState // changed by Dispatcher.set alone
+	chain   *chain // nil once it is settled
+	granted Run    // what its run is given; that may read it until it returns
+	lease   Lease
+	state   jobState // changed by Dispatcher.set alone
 
 	run       RunID // of the run outstanding, 0: none
 	started   Instant
@@ -127,18 +127,18 @@ func (c *chain) unknownFor(at Instant) time.Duration {
 // deliveries it granted.
 func (d *Dispatcher) adoptPicks(at, sent Instant, picks []Picked) int {
 	first := len(d.chains)
-	jobs := make([]job, len(picks))
+	// One array of each for all of them: they are gone at about the same time.
+	jobs, members, chains := make([]job, len(picks)), make([]*job, len(picks)), make([]chain, len(picks))
 	for i := range picks {
 		j := &jobs[i]
-		j.picked, j.lease = picks[i], picks[i].Lease
-		if i == 0 || !follows(d.chains[len(d.chains)-1], j) {
-			d.chains = append(d.chains, &chain{
-				lane:    LaneEpoch{Lane: j.lease.Lane, Epoch: j.lease.Epoch},
-				handler: d.handler(j.picked.Delivery.Handler),
-			})
+		j.granted.Picked, j.lease = picks[i], picks[i].Lease
+		if i == 0 || !follows(&jobs[i-1], j) {
+			d.chains = append(d.chains, d.head(&chains[i], j))
 		}
-		j.chain = d.chains[len(d.chains)-1]
-		j.chain.members = append(j.chain.members, j)
+		c := d.chains[len(d.chains)-1]
+		members[i] = j
+		c.members = members[i-len(c.members) : i+1 : i+1]
+		j.chain = c
 		d.count(j, +1)
 	}
 	late := at.since(sent) >= d.cfg.Lease
@@ -148,8 +148,14 @@ func (d *Dispatcher) adoptPicks(at, sent Instant, picks []Picked) int {
 	return len(picks)
 }
 
-func follows(c *chain, j *job) bool {
-	before := c.members[len(c.members)-1]
+// head makes c the chain that begins with j.
+func (d *Dispatcher) head(c *chain, j *job) *chain {
+	c.lane = LaneEpoch{Lane: j.lease.Lane, Epoch: j.lease.Epoch}
+	c.handler = d.handler(j.granted.Picked.Delivery.Handler)
+	return c
+}
+
+func follows(before, j *job) bool {
 	return j.lease.After != 0 && j.lease.After == before.lease.Delivery && j.lease.Lane == before.lease.Lane
 }
 
@@ -160,10 +166,10 @@ func (d *Dispatcher) admit(at Instant, c *chain, late bool) {
 	switch {
 	case late || d.phase != phaseRunning || c.handler == nil:
 		d.abandonChain(at, c, ErrLeaseLost)
-	case head.picked.Event == nil:
+	case head.granted.Picked.Event == nil:
 		d.finish(at, c, head, end{kind: endBury, err: "the event of this delivery is missing from the store"})
-	case int(head.picked.Delivery.Attempts) >= c.handler.MaxAttempts && !mutant.On("limit-ignored"):
-		d.finish(at, c, head, end{kind: endBury, err: buriedText(&head.picked.Delivery)})
+	case int(head.granted.Picked.Delivery.Attempts) >= c.handler.MaxAttempts && !mutant.On("limit-ignored"):
+		d.finish(at, c, head, end{kind: endBury, err: buriedText(&head.granted.Picked.Delivery)})
 	}
 }
 
@@ -219,10 +225,9 @@ func (d *Dispatcher) start(at Instant, c *chain, j *job) {
 	j.run, j.started = d.lastRun, at
 	d.runs[j.run] = j
 	d.set(j, jobRunning)
-	d.emit(Run{
-		ID: j.run, Picked: j.picked, Handler: c.handler.Name,
-		MaxAttempts: c.handler.MaxAttempts, TTL: d.cfg.Lease, Gate: new(Gate),
-	})
+	j.granted.ID, j.granted.Handler = j.run, c.handler.Name
+	j.granted.MaxAttempts, j.granted.TTL = c.handler.MaxAttempts, d.cfg.Lease
+	d.emit(&j.granted)
 	d.limits.within(at, c.handler.Timeout)
 }
 
@@ -290,7 +295,7 @@ func (d *Dispatcher) runFailed(at Instant, c *chain, j *job, result RunResult) {
 // delay, or buried when it was the last.
 func (d *Dispatcher) failure(c *chain, j *job, result RunResult) end {
 	text := CleanText(errorText(result.Err))
-	attempt := int(j.picked.Delivery.Attempts) + 1
+	attempt := int(j.granted.Picked.Delivery.Attempts) + 1
 	if attempt >= c.handler.MaxAttempts {
 		return end{kind: endBury, err: text, charge: true}
 	}
@@ -510,6 +515,7 @@ func (d *Dispatcher) remove(c *chain, j *job) {
 	default:
 		c.members = slices.Delete(slices.Clone(c.members), i, i+1)
 	}
+	d.emptied = d.emptied || len(c.members) == 0
 }
 
 func (d *Dispatcher) observeEnd(event string, c *chain, j *job, err error) {

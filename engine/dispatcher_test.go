@@ -310,7 +310,7 @@ func describeEffect(e Effect) string {
 	switch e := e.(type) {
 	case Call:
 		return describeCall(e.Input)
-	case Run:
+	case *Run:
 		return fmt.Sprintf("run %d: %s of #%d, limit %d", e.ID, e.Handler, e.Picked.Lease.Delivery, e.MaxAttempts)
 	case CancelRun:
 		return fmt.Sprintf("cancel run %d: %v", e.ID, e.Cause)

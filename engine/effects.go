@@ -83,7 +83,8 @@ type Call struct {
 	Timeout time.Duration
 }
 
-// Run asks for one run of a handler through [Machine.Execute].
+// Run asks for one run of a handler through [Machine.Execute]. As an effect it
+// is a pointer, and stays valid and, but for its Gate, unchanged.
 type Run struct {
 	ID      RunID
 	Picked  Picked
@@ -93,7 +94,7 @@ type Run struct {
 	// TTL bounds how long the transaction may idle after Complete.
 	TTL time.Duration
 	// Gate decides between the run's own end and a [Retire].
-	Gate *Gate
+	Gate Gate
 }
 
 // CancelRun asks to cancel the context of a run with a cause.
@@ -146,7 +147,7 @@ type Observed struct {
 }
 
 func (Call) effect()      {}
-func (Run) effect()       {}
+func (*Run) effect()      {}
 func (CancelRun) effect() {}
 func (Retire) effect()    {}
 func (WakeAt) effect()    {}

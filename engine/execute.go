@@ -37,7 +37,7 @@ var (
 // execute runs one delivery and says how that ended. It blocks as long as the
 // handler does: time limits are the Dispatcher's, which cancels ctx.
 func (b *Bus[Tx]) execute(ctx *runContext) RunResult {
-	run := &ctx.run
+	run := ctx.run
 	event := run.Picked.Event
 	if event == nil {
 		return RunResult{Outcome: Cancelled, Err: errEventMissing}
@@ -92,11 +92,7 @@ func (b *Bus[Tx]) around(ctx context.Context, run *Run, tx Tx, handler body[Tx])
 // executeTx runs a transactional handler, again after conflicts that left
 // nothing behind. Once COMMIT was sent the body never runs again.
 func (b *Bus[Tx]) executeTx(ctx context.Context, run *Run, handler body[Tx]) RunResult {
-	gate := run.Gate
-	if gate == nil {
-		gate = new(Gate)
-	}
-	t := &transaction[Tx]{bus: b, run: run, handler: handler, gate: gate}
+	t := &transaction[Tx]{bus: b, run: run, handler: handler}
 	body := t.body
 	for reruns := 0; ; reruns++ {
 		err := b.store.InTx(ctx, body)
@@ -109,7 +105,7 @@ func (b *Bus[Tx]) executeTx(ctx context.Context, run *Run, handler body[Tx]) Run
 			return result
 		}
 		probeRerun.Hit()
-		gate.Reopen()
+		run.Gate.Reopen()
 	}
 }
 
@@ -118,7 +114,6 @@ type transaction[Tx any] struct {
 	bus     *Bus[Tx]
 	run     *Run
 	handler body[Tx]
-	gate    *Gate
 
 	completed bool  // Complete was Applied: only COMMIT was left
 	err       error // what body returned: with an error COMMIT was never sent
@@ -137,7 +132,7 @@ func (t *transaction[Tx]) statements(ctx context.Context, tx Tx) error {
 	if err != nil {
 		return err
 	}
-	if (ctx.Err() != nil || !t.gate.Pass()) && !mutant.On("retired-run-sends-end") {
+	if (ctx.Err() != nil || !t.run.Gate.Pass()) && !mutant.On("retired-run-sends-end") {
 		// This worker gave the run up, and may have ended the attempt itself.
 		probeTooLate.Hit()
 		return fmt.Errorf("the handler returned too late to be committed: %w", cmp.Or(context.Cause(ctx), ErrHandlerTimeout))
