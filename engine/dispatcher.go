@@ -51,7 +51,9 @@ type Dispatcher struct {
 	extend retryState
 	renew  retryState // of Subscribe
 	flush  flushPlan
-	away   int // store calls that failed in a row
+	due    dueTimes
+	away   int        // store calls that failed in a row
+	probe  retryState // of ending calls while the store is away
 
 	stopAt Instant
 	stop   Stop
@@ -197,9 +199,9 @@ func (d *Dispatcher) decide(at Instant) {
 	d.drainForStop(at)
 	d.releaseDraining()
 	d.startRuns(at)
-	d.sendEnds(at)
-	d.sendCompletions(at)
+	d.endRuns(at)
 	d.extendLeases(at)
+	d.wakeForDue(at)
 	d.claimOrRelinquish(at)
 	d.finishStop(at)
 }
@@ -277,10 +279,10 @@ func (d *Dispatcher) noteClock(err error) {
 // noteStore reports once when the store goes away and once when it is back.
 func (d *Dispatcher) noteStore(err error) {
 	if err == nil {
-		if d.away >= awayAfter {
+		if d.storeAway() {
 			d.emit(Observed{Event: ObservedStoreBack})
 		}
-		d.away = 0
+		d.away, d.probe = 0, retryState{}
 		return
 	}
 	if isRetryable(err) || IsDefinite(err) {
@@ -288,12 +290,15 @@ func (d *Dispatcher) noteStore(err error) {
 	}
 	if d.away++; d.away == awayAfter {
 		d.emit(Observed{Event: ObservedStoreAway, Err: err})
+		d.joinBackOff()
 	}
 }
 
 // awayAfter is how many calls must fail in a row before the store counts as
 // away: one lost reply is everyday life.
 const awayAfter = 3
+
+func (d *Dispatcher) storeAway() bool { return d.away >= awayAfter }
 
 // heard records the store's clock from a reply.
 func (d *Dispatcher) heard(at Instant, now protocol.Time) {

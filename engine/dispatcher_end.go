@@ -29,6 +29,68 @@ func (f *flushPlan) note(at Instant, window time.Duration) {
 	}
 }
 
+// endRuns sends what ends runs. While the store is away the ends share one
+// back-off: a store that comes back must not meet all of them at once, each on
+// a timer of its own.
+func (d *Dispatcher) endRuns(at Instant) {
+	if d.storeAway() {
+		d.probeStore(at)
+		return
+	}
+	d.sendEnds(at)
+	d.sendCompletions(at)
+}
+
+// probeStore sends one ending call at a time. The first call of any kind that
+// succeeds ends the outage, and the other ends follow.
+func (d *Dispatcher) probeStore(at Instant) {
+	if d.endCallsOutstanding()+outstanding[CompleteManyInput](d) > 0 {
+		return
+	}
+	j := d.leastTried(at)
+	switch {
+	case j == nil:
+	case !d.probe.due(at):
+		d.wake.at(at, d.probe.next)
+	case j.state == jobEnding:
+		d.sendEnd(at, j.chain)
+	case j.state == jobReleasing:
+		d.sendReleases(at)
+	default:
+		d.completeSome(at)
+	}
+}
+
+// leastTried returns the member whose end may be sent and was tried least:
+// one that fails for a reason of its own must not be the only one tried.
+func (d *Dispatcher) leastTried(at Instant) *job {
+	var least *job
+	for _, c := range d.chains {
+		for i, j := range c.members {
+			sendable := j.state == jobReleasing || i == 0 && (j.state == jobEnding || j.state == jobSucceeded)
+			if !sendable || least != nil && least.retry.tries <= j.retry.tries {
+				continue
+			}
+			if !j.retry.due(at) {
+				d.wake.at(at, j.retry.next)
+				continue
+			}
+			least = j
+		}
+	}
+	return least
+}
+
+// joinBackOff gives up the timers of single ends, so that they follow as soon
+// as the store is back.
+func (d *Dispatcher) joinBackOff() {
+	for _, c := range d.chains {
+		for _, j := range c.members {
+			j.retry.armed = false
+		}
+	}
+}
+
 // sendEnds sends the ends that nothing before them in their chain holds back,
 // and releases.
 func (d *Dispatcher) sendEnds(at Instant) {
@@ -128,6 +190,9 @@ func (d *Dispatcher) endKnown(at Instant, c *chain, j *job, v Verdict) {
 			d.set(later, jobReleasing)
 		}
 	}
+	if v == Applied && j.end.kind != endBury {
+		d.due.note(at.plus(j.end.delay), d.cfg.Poll)
+	}
 	d.remove(c, j)
 }
 
@@ -175,13 +240,28 @@ func (d *Dispatcher) endFailed(at Instant, c *chain, j *job, err error) {
 // endUnsure notes a failed try; only a retryable error says that it applied
 // nothing.
 func (d *Dispatcher) endUnsure(at Instant, j *job, err error) {
-	j.retry.failed(d, at)
 	if isRetryable(err) {
+		j.retry.failed(d, at)
 		j.asked = j.unsure
 		return
 	}
+	d.backOff(at, j)
 	if !j.unsure {
 		j.unsure, j.unsureAt = true, at
+	}
+}
+
+// backOff says when an end is tried again whose call had no answer: on its own
+// timer, or with all others while the store is away. Calls that were under way
+// when it went away count as one failure.
+func (d *Dispatcher) backOff(at Instant, j *job) {
+	if !d.storeAway() {
+		j.retry.failed(d, at)
+		return
+	}
+	j.retry = retryState{tries: j.retry.tries + 1}
+	if d.probe.due(at) {
+		d.probe.failed(d, at)
 	}
 }
 
@@ -282,18 +362,26 @@ func (d *Dispatcher) sendCompletions(at Instant) {
 			d.wake.at(at, d.flush.due)
 			return
 		}
-		jobs := d.completable(at)
-		if len(jobs) == 0 {
+		if !d.completeSome(at) {
 			return
 		}
-		d.flush.armed = false
-		leases := make([]Lease, len(jobs))
-		for i, j := range jobs {
-			leases[i] = j.lease
-			j.asked = true
-		}
-		d.send(at, CompleteManyInput{Leases: leases}, jobs)
 	}
+}
+
+// completeSome sends one batch of successes, if any can be sent.
+func (d *Dispatcher) completeSome(at Instant) bool {
+	jobs := d.completable(at)
+	if len(jobs) == 0 {
+		return false
+	}
+	d.flush.armed = false
+	leases := make([]Lease, len(jobs))
+	for i, j := range jobs {
+		leases[i] = j.lease
+		j.asked = true
+	}
+	d.send(at, CompleteManyInput{Leases: leases}, jobs)
+	return true
 }
 
 func (d *Dispatcher) flushDue(at Instant, n int) bool {

@@ -148,6 +148,9 @@ func leasesOf(input any) []Lease {
 }
 
 func (w *dispatcherWorld) checkCall(input any) {
+	if w.d.storeAway() && len(leasesOf(input)) > 0 {
+		w.checkAlone(input)
+	}
 	switch in := input.(type) {
 	case ClaimInput:
 		for _, r := range w.runs {
@@ -168,6 +171,16 @@ func (w *dispatcherWorld) checkCall(input any) {
 			w.t.Fatalf("%v was ended by %s and now by %s", l, before, kind)
 		}
 		w.ends[l] = kind
+	}
+}
+
+// checkAlone: while the store is away one ending call at a time asks whether
+// it is back. The call itself is the last of those outstanding.
+func (w *dispatcherWorld) checkAlone(input any) {
+	for _, c := range w.calls[:len(w.calls)-1] {
+		if len(leasesOf(c.Input)) > 0 {
+			w.t.Fatalf("%T was sent beside a %T while the store is away", input, c.Input)
+		}
 	}
 }
 

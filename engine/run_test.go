@@ -556,3 +556,32 @@ func TestHandlerGrace(t *testing.T) {
 		}
 	}
 }
+
+// A hundred ends that wait for the store ask for it together, not each on a
+// timer of its own, and all follow once it answers.
+func TestAnOutageIsSharedByAllEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus, store := startBus(t, Config{}, Handler{}, func(context.Context, Event[[]byte]) error {
+			time.Sleep(20 * time.Millisecond)
+			return errPlain
+		})
+		setAway := func(away bool) { store.mu.Lock(); store.away = away; store.mu.Unlock() }
+		for id := range 100 {
+			store.grant(DeliveryID(id+1), "e", "h", "{}")
+		}
+		bus.Wake()
+		time.Sleep(10 * time.Millisecond)
+		setAway(true)
+		time.Sleep(time.Minute)
+		if n := count[RescheduleInput](store); n > 30 {
+			t.Errorf("%d calls asked for a store that was away for a minute", n)
+		}
+		setAway(false)
+		before := count[RescheduleInput](store)
+		time.Sleep(10 * time.Second) // a quarter of the lease and some
+		if n := count[RescheduleInput](store) - before; n != 100 {
+			t.Errorf("%d calls ended 100 deliveries once the store was back", n)
+		}
+		must(t, bus.Stop(t.Context()))
+	})
+}
