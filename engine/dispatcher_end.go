@@ -176,7 +176,7 @@ func (d *Dispatcher) endReturned(at Instant, c *call, in CallReturned) {
 // it. LeaseLost says only that this run is over: an earlier try of the same
 // end, or the COMMIT it settles, may have taken effect.
 func (d *Dispatcher) endKnown(at Instant, c *chain, j *job, v Verdict) {
-	d.observeEnd(endEvent(j.end, v), c, j, nil)
+	d.observeEnd(endEvent(j.end, v), c, j, j.end.cause)
 	if mutant.On("settle-lost-taken-for-commit") && j.end.settle && v == LeaseLost {
 		d.remove(c, j)
 		d.resume(c)
@@ -185,6 +185,7 @@ func (d *Dispatcher) endKnown(at Instant, c *chain, j *job, v Verdict) {
 	for _, later := range c.after(j) {
 		switch {
 		case later.state == jobRest && v == Applied && !mutant.On("rest-kept-after-end"):
+			d.observeEnd(ObservedReleased, c, later, nil)
 			d.remove(c, later)
 		case later.state == jobRest:
 			d.set(later, jobReleasing)

@@ -67,6 +67,7 @@ type end struct {
 	kind   endKind
 	delay  time.Duration
 	err    string
+	cause  error // what err is the text of, for observers
 	charge bool
 	settle bool // the outcome of a COMMIT is unknown
 }
@@ -131,11 +132,15 @@ func (d *Dispatcher) adoptPicks(at, sent Instant, picks []Picked) int {
 	jobs, members, chains := make([]job, len(picks)), make([]*job, len(picks)), make([]chain, len(picks))
 	for i := range picks {
 		j := &jobs[i]
-		j.granted.Picked, j.lease = picks[i], picks[i].Lease
+		j.granted = Run{Picked: picks[i], Handler: picks[i].Delivery.Handler, TTL: d.cfg.Lease}
+		j.lease = picks[i].Lease
 		if i == 0 || !follows(&jobs[i-1], j) {
 			d.chains = append(d.chains, d.head(&chains[i], j))
 		}
 		c := d.chains[len(d.chains)-1]
+		if c.handler != nil {
+			j.granted.MaxAttempts = c.handler.MaxAttempts
+		}
 		members[i] = j
 		c.members = members[i-len(c.members) : i+1 : i+1]
 		j.chain = c
@@ -225,8 +230,7 @@ func (d *Dispatcher) start(at Instant, c *chain, j *job) {
 	j.run, j.started = d.lastRun, at
 	d.runs[j.run] = j
 	d.set(j, jobRunning)
-	j.granted.ID, j.granted.Handler = j.run, c.handler.Name
-	j.granted.MaxAttempts, j.granted.TTL = c.handler.MaxAttempts, d.cfg.Lease
+	j.granted.ID = j.run
 	d.emit(&j.granted)
 	d.limits.within(at, c.handler.Timeout)
 }
@@ -285,7 +289,7 @@ func (d *Dispatcher) runFailed(at Instant, c *chain, j *job, result RunResult) {
 	case Snoozed:
 		d.finish(at, c, j, end{kind: endSnooze, delay: result.Delay})
 	case Cancelled:
-		d.finish(at, c, j, end{kind: endBury, err: CleanText(errorText(result.Err)), charge: true})
+		d.finish(at, c, j, end{kind: endBury, err: CleanText(errorText(result.Err)), cause: result.Err, charge: true})
 	default:
 		d.finish(at, c, j, d.failure(c, j, result))
 	}
@@ -297,7 +301,7 @@ func (d *Dispatcher) failure(c *chain, j *job, result RunResult) end {
 	text := CleanText(errorText(result.Err))
 	attempt := int(j.granted.Picked.Delivery.Attempts) + 1
 	if attempt >= c.handler.MaxAttempts {
-		return end{kind: endBury, err: text, charge: true}
+		return end{kind: endBury, err: text, cause: result.Err, charge: true}
 	}
 	delay := result.Delay
 	if delay < 0 {
@@ -306,7 +310,7 @@ func (d *Dispatcher) failure(c *chain, j *job, result RunResult) end {
 	if mutant.On("backoff-never-due") {
 		delay = 100 * 365 * 24 * time.Hour
 	}
-	return end{kind: endReschedule, delay: delay, err: text}
+	return end{kind: endReschedule, delay: delay, err: text, cause: result.Err}
 }
 
 func errorText(err error) string {
@@ -519,7 +523,7 @@ func (d *Dispatcher) remove(c *chain, j *job) {
 }
 
 func (d *Dispatcher) observeEnd(event string, c *chain, j *job, err error) {
-	d.emit(Observed{Event: event, Lane: j.lease.Lane, Lease: j.lease, Handler: c.handlerName(), Err: err})
+	d.emit(Observed{Event: event, Lane: j.lease.Lane, Run: &j.granted, Handler: c.handlerName(), Err: err})
 }
 
 func (c *chain) handlerName() string {

@@ -328,8 +328,8 @@ func describeEffect(e Effect) string {
 
 func describeSubject(e Observed) string {
 	switch {
-	case e.Lease.Delivery != 0:
-		return fmt.Sprintf(" #%d", e.Lease.Delivery)
+	case e.Run != nil:
+		return fmt.Sprintf(" #%d", e.Run.Picked.Lease.Delivery)
 	case e.Lane != 0:
 		return fmt.Sprintf(" lane %d", e.Lane)
 	}

@@ -137,13 +137,19 @@ const (
 	ObservedUnsubscribed = "subscription is removed"
 )
 
-// Observed reports a fact worth a log line or a metric.
+// Observed reports a fact worth a log line or a metric. [Observation] says
+// which facts there are, and is what applications are told of them.
 type Observed struct {
-	Event   string // one of the constants above
-	Lane    LaneID
-	Lease   Lease
-	Handler string
-	Err     error
+	Event string // one of the constants above
+	Lane  LaneID // of a delivery or lane
+	// Run is the delivery that the fact is about, as it was granted; nil for
+	// facts about lanes, subscriptions and the store. Its ID is 0 if the
+	// handler was not started.
+	Run     *Run
+	Handler string // of a delivery or subscription; "" when this worker lacks it
+	// Err is why an attempt failed, the store refused an end or does not
+	// answer, or a handler was cancelled that then did not return.
+	Err error
 }
 
 func (Call) effect()      {}

@@ -17,12 +17,6 @@ import (
 // wallClock is the time where only people and ids look at it.
 func wallClock() time.Time { return time.Now() }
 
-// stopwatch returns a function that says how much time has passed.
-func stopwatch() func() time.Duration {
-	began := time.Now()
-	return func() time.Duration { return time.Since(began) }
-}
-
 // sleep waits for d or for the end of ctx, whose cause it then returns.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
@@ -105,6 +99,7 @@ type runner struct {
 	cancelCalls           context.CancelFunc
 	timer, kill           *time.Timer
 	killAt                time.Time       // zero while no stop was asked for
+	now                   time.Time       // of the Step that is performed
 	live                  map[RunID]*task // whose RunReturned was not fed yet
 	answers               []Input         // to effects that are answered at once
 	batch                 []Input         // what was last taken from the inbox
@@ -192,8 +187,8 @@ func (r *runner) step(inputs ...Input) {
 }
 
 func (r *runner) feed(inputs ...Input) {
-	now := time.Now()
-	at := Instant{Wall: now.UnixNano(), Mono: now.Sub(r.started)}
+	r.now = time.Now()
+	at := Instant{Wall: r.now.UnixNano(), Mono: r.now.Sub(r.started)}
 	for _, e := range r.machine.Step(at, inputs...) {
 		r.perform(e)
 	}
@@ -238,7 +233,8 @@ func (r *runner) call(c Call) {
 		returned := r.machine.Perform(ctx, c)
 		stop()
 		if r.watcher != nil {
-			r.watcher.watchCall(c.Input, returned, time.Since(began))
+			took := time.Since(began)
+			r.watcher.watchCall(c.Input, returned, began.Add(took), took)
 		}
 		report(returned)
 	})
@@ -262,14 +258,15 @@ func (r *runner) execute(t *task) {
 	var began time.Time
 	if r.watcher != nil {
 		began = time.Now()
-		r.watcher.watchRun(run, Observation{Kind: ObservedStarted})
+		r.watcher.watchRun(run, Observation{Kind: ObservedStarted, At: began})
 	}
 	defer func() {
 		t.cancel(nil)
 		r.running.Add(-1)
 		r.logFailure(run, result)
 		if r.watcher != nil {
-			r.watcher.watchRun(run, Observation{Kind: ObservedReturned, Outcome: result.Outcome, Duration: time.Since(began), Err: result.Err})
+			took := time.Since(began)
+			r.watcher.watchRun(run, Observation{Kind: ObservedReturned, At: began.Add(took), Outcome: result.Outcome, Duration: took, Err: result.Err})
 		}
 		r.inbox.put(RunReturned{ID: run.ID, Result: result})
 	}()

@@ -540,10 +540,11 @@ func TestObservedLevels(t *testing.T) {
 		t.Errorf("every completion is logged: %s", log.String())
 	}
 	lease := Lease{Delivery: 5, Token: Token{Lane: 3, Epoch: 4, Claim: 6}}
-	r.observe(Observed{Event: ObservedLeaseLost, Handler: "h", Lane: 3, Lease: lease})
+	run := &Run{Picked: Picked{Lease: lease, Delivery: Delivery{Event: "e5", Attempts: 1}}}
+	r.observe(Observed{Event: ObservedLeaseLost, Handler: "h", Lane: 3, Run: run})
 	r.observe(Observed{Event: ObservedStoreAway, Err: errPlain})
 	wantText(t, log.String(),
-		`level=WARN msg="relaybus: lease lost" handler=h delivery=5 token=3:4:6@00000000 lane=3`,
+		`level=WARN msg="relaybus: lease lost" handler=h delivery=5 event=e5 attempt=2 token=3:4:6@00000000 lane=3`,
 		`level=WARN msg="relaybus: store away" err="mail server said 451"`)
 }
 
