@@ -1,6 +1,9 @@
 package engine
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Instant is a worker's reading of its own clocks. Self-fencing uses whichever
 // elapsed more, so that neither a wall clock set back nor a monotonic clock
@@ -54,8 +57,8 @@ type RunRetired struct {
 	Done bool
 }
 
-// Stop begins the shutdown: no new claims; running handlers may finish until
-// Deadline passes, then their contexts are cancelled.
+// Stop begins the shutdown: no new claims; running handlers may finish within
+// Grace, then their contexts are cancelled.
 type Stop struct {
 	Grace time.Duration
 	// Overtime is how long a cancelled run may take to return before it is
@@ -186,14 +189,22 @@ const (
 // RunResult is what execute returns.
 type RunResult struct {
 	Outcome Outcome
-	Err     error
-	Delay   time.Duration
-	Panic   bool
+	// Err is what the handler or the store returned; nil when it succeeded.
+	Err error
+	// Delay is when to run it again: of Snoozed always, of Failed unless it is
+	// negative, which leaves it to the handler's retry policy.
+	Delay time.Duration
+	// Panic: the handler panicked, or ended its goroutine.
+	Panic bool
 
 	published bool // the handler called Publish
 }
 
 // String returns the outcome's name.
 func (o Outcome) String() string {
-	return [...]string{"Succeeded", "Committed", "Failed", "Snoozed", "Cancelled", "Fenced", "CommitUnknown"}[o]
+	names := [...]string{"Succeeded", "Committed", "Failed", "Snoozed", "Cancelled", "Fenced", "CommitUnknown"}
+	if int(o) >= len(names) {
+		return fmt.Sprintf("Outcome(%d)", uint8(o))
+	}
+	return names[o]
 }

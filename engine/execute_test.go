@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -56,8 +57,12 @@ func TestExecuteSucceeds(t *testing.T) {
 		got.Attempt != 3 || got.MaxAttempts != 20 || got.PublishedAt.UnixNano() != 1 {
 		t.Errorf("event: %+v", got)
 	}
-	want := DeliveryInfo{Delivery: 5, Event: "e5", Type: "e", Key: "k", Handler: "h", Lane: 3, Sequence: 99, Attempt: 3, MaxAttempts: 20, Token: "3:4:6@ab000000"}
-	if info != want {
+	want := DeliveryInfo{
+		Delivery: 5, Event: "e5", Type: "e", Key: "k", Handler: "h", Lane: 3, Sequence: 99,
+		PublishedAt: time.Unix(0, 1).UTC(), Headers: []Header{{Name: "trace", Value: "t1"}},
+		Attempt: 3, MaxAttempts: 20, Token: "3:4:6@ab000000",
+	}
+	if !reflect.DeepEqual(info, want) {
 		t.Errorf("delivery: %+v", info)
 	}
 	if _, ok := DeliveryFrom(t.Context()); ok {
