@@ -141,6 +141,7 @@ func newDispatcher(cfg dispatcherConfig) *Dispatcher {
 // Many inputs may share a Step: deciding once for all of them is cheaper and
 // makes fuller batches. The returned slice is valid until the next Step.
 func (d *Dispatcher) Step(at Instant, inputs ...Input) []Effect {
+	clear(d.effects) // they must not keep runs and their payloads alive
 	d.effects = d.effects[:0]
 	d.wake = wakeTimer{}
 	for _, in := range inputs {

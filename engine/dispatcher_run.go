@@ -128,23 +128,16 @@ func (c *chain) unknownFor(at Instant) time.Duration {
 // deliveries it granted.
 func (d *Dispatcher) adoptPicks(at, sent Instant, picks []Picked) int {
 	first := len(d.chains)
-	// One array of each for all of them: they are gone at about the same time.
-	jobs, members, chains := make([]job, len(picks)), make([]*job, len(picks)), make([]chain, len(picks))
+	var c *chain
 	for i := range picks {
-		j := &jobs[i]
-		j.granted = Run{Picked: picks[i], Handler: picks[i].Delivery.Handler, TTL: d.cfg.Lease}
-		j.lease = picks[i].Lease
-		if i == 0 || !follows(&jobs[i-1], j) {
-			d.chains = append(d.chains, d.head(&chains[i], j))
+		var j *job
+		if c != nil && follows(c, &picks[i].Lease) {
+			j = &job{}
+		} else {
+			c, j = d.newChain(&picks[i])
+			d.chains = append(d.chains, c)
 		}
-		c := d.chains[len(d.chains)-1]
-		if c.handler != nil {
-			j.granted.MaxAttempts = c.handler.MaxAttempts
-		}
-		members[i] = j
-		c.members = members[i-len(c.members) : i+1 : i+1]
-		j.chain = c
-		d.count(j, +1)
+		d.adopt(c, j, &picks[i])
 	}
 	late := at.since(sent) >= d.cfg.Lease
 	for _, c := range d.chains[first:] {
@@ -153,15 +146,37 @@ func (d *Dispatcher) adoptPicks(at, sent Instant, picks []Picked) int {
 	return len(picks)
 }
 
-// head makes c the chain that begins with j.
-func (d *Dispatcher) head(c *chain, j *job) *chain {
-	c.lane = LaneEpoch{Lane: j.lease.Lane, Epoch: j.lease.Epoch}
-	c.handler = d.handler(j.granted.Picked.Delivery.Handler)
-	return c
+func follows(c *chain, l *Lease) bool {
+	before := c.members[len(c.members)-1]
+	return l.After != 0 && l.After == before.lease.Delivery && l.Lane == before.lease.Lane
 }
 
-func follows(before, j *job) bool {
-	return j.lease.After != 0 && j.lease.After == before.lease.Delivery && j.lease.Lane == before.lease.Lane
+// newChain returns an empty chain and the job for its head. They are one piece
+// of memory, with room for the one member that most chains have; but not one
+// for a whole claim, which a single slow handler would keep with all payloads.
+func (d *Dispatcher) newChain(head *Picked) (*chain, *job) {
+	piece := &struct {
+		chain   chain
+		head    job
+		members [1]*job
+	}{}
+	piece.chain = chain{
+		lane:    LaneEpoch{Lane: head.Lease.Lane, Epoch: head.Lease.Epoch},
+		handler: d.handler(head.Delivery.Handler),
+		members: piece.members[:0],
+	}
+	return &piece.chain, &piece.head
+}
+
+// adopt adds a granted delivery to its chain.
+func (d *Dispatcher) adopt(c *chain, j *job, p *Picked) {
+	j.chain, j.lease = c, p.Lease
+	j.granted = Run{Picked: *p, Handler: p.Delivery.Handler, TTL: d.cfg.Lease}
+	if c.handler != nil {
+		j.granted.MaxAttempts = c.handler.MaxAttempts
+	}
+	c.members = append(c.members, j)
+	d.count(j, +1)
 }
 
 // admit decides what becomes of a chain that was just granted: run it, bury a
