@@ -137,11 +137,11 @@ func (d *Dispatcher) endInput(c *chain, j *job) any {
 	rest := restOf(c)
 	switch j.end.kind {
 	case endSnooze:
-		return SnoozeInput{Lease: j.lease, Rest: rest, Delay: j.end.delay, Settle: j.end.settle}
+		return SnoozeInput{Lease: *j.lease, Rest: rest, Delay: j.end.delay, Settle: j.end.settle}
 	case endBury:
-		return BuryInput{Lease: j.lease, Rest: rest, Error: j.end.err, Charge: j.end.charge}
+		return BuryInput{Lease: *j.lease, Rest: rest, Error: j.end.err, Charge: j.end.charge}
 	default:
-		return RescheduleInput{Lease: j.lease, Rest: rest, Delay: j.end.delay, Error: j.end.err, Settle: j.end.settle}
+		return RescheduleInput{Lease: *j.lease, Rest: rest, Delay: j.end.delay, Error: j.end.err, Settle: j.end.settle}
 	}
 }
 
@@ -151,7 +151,7 @@ func restOf(c *chain) []Lease {
 	var rest []Lease
 	for _, j := range c.members[1:] {
 		if j.state == jobRest || j.state == jobZombie {
-			rest = append(rest, j.lease)
+			rest = append(rest, *j.lease)
 		}
 	}
 	return rest
@@ -328,7 +328,7 @@ func (d *Dispatcher) sendReleases(at Instant) {
 			}
 			j.asked = true
 			jobs = append(jobs, j)
-			leases = append(leases, j.lease)
+			leases = append(leases, *j.lease)
 		}
 	}
 	if len(jobs) > 0 {
@@ -378,7 +378,7 @@ func (d *Dispatcher) completeSome(at Instant) bool {
 	d.flush.armed = false
 	leases := make([]Lease, len(jobs))
 	for i, j := range jobs {
-		leases[i] = j.lease
+		leases[i] = *j.lease
 		j.asked = true
 	}
 	d.send(at, CompleteManyInput{Leases: leases}, jobs)

@@ -19,9 +19,9 @@ type chain struct {
 
 // job is one granted delivery on its way to its end.
 type job struct {
-	chain   *chain // nil once it is settled
-	granted Run    // what its run is given; that may read it until it returns
-	lease   Lease
+	chain   *chain   // nil once it is settled
+	granted Run      // what its run is given; that may read it until it returns
+	lease   *Lease   // granted's
 	state   jobState // changed by Dispatcher.set alone
 
 	run       RunID // of the run outstanding, 0: none
@@ -170,7 +170,7 @@ func (d *Dispatcher) newChain(head *Picked) (*chain, *job) {
 
 // adopt adds a granted delivery to its chain.
 func (d *Dispatcher) adopt(c *chain, j *job, p *Picked) {
-	j.chain, j.lease = c, p.Lease
+	j.chain, j.lease = c, &j.granted.Picked.Lease
 	j.granted = Run{Picked: *p, Handler: p.Delivery.Handler, TTL: d.cfg.Lease}
 	if c.handler != nil {
 		j.granted.MaxAttempts = c.handler.MaxAttempts
