@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/relaybus-go/relaybus/internal/mutant"
+	"github.com/relaybus-go/relaybus/internal/probe"
 )
 
 // Caps on outstanding ending calls.
@@ -13,6 +14,8 @@ const (
 	maxCompletionCalls = 2
 	maxEndCalls        = 8
 )
+
+var probeOutage = probe.New("dispatcher: one end asked whether the store is back")
 
 func isRetryable(err error) bool { return errors.Is(err, ErrRetryable) }
 
@@ -48,13 +51,18 @@ func (d *Dispatcher) probeStore(at Instant) {
 		return
 	}
 	j := d.leastTried(at)
-	switch {
-	case j == nil:
-	case !d.probe.due(at):
+	if j == nil {
+		return
+	}
+	if !d.probe.due(at) {
 		d.wake.at(at, d.probe.next)
-	case j.state == jobEnding:
+		return
+	}
+	probeOutage.Hit()
+	switch j.state {
+	case jobEnding:
 		d.sendEnd(at, j.chain)
-	case j.state == jobReleasing:
+	case jobReleasing:
 		d.sendReleases(at)
 	default:
 		d.completeSome(at)
