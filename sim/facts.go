@@ -52,7 +52,7 @@ type deliveryFacts struct {
 	changed  bool           // an operator changed it after that grant
 	lost     protocol.Lease // taken over and not charged yet (snapshot stores)
 	ended    protocol.Lease // the run that completed it …
-	early    bool           // … by a list of the lane that a newer claim had replaced
+	early    bool           // … beside a newer claim of its holder, which may grant it again
 	fenced   []leaseName    // runs that a takeover found in flight and charged
 	lives    int            // how often it was requeued
 	killer   killer         // of the worker that was taken for dead while it had this in flight
@@ -249,6 +249,7 @@ func (f *facts) claim(a *protocol.Claim) {
 			Lane: a.Lane, Epoch: l.epoch, Holder: a.Holder, Claim: a.Number,
 		}}
 		d.changed = false
+		d.early = d.early || d.fate == completed
 		l.inFlight = append(l.inFlight, d)
 	}
 }

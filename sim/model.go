@@ -38,6 +38,9 @@ func (m *model) init(c *checks) {
 
 func (m *model) reset() {
 	m.state, m.ledger = m.empty(), protocol.NewLedger()
+	for _, lease := range m.c.lostEnds {
+		m.ledger.LostCompletion(lease)
+	}
 }
 
 func (m *model) empty() *protocol.State {

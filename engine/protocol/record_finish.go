@@ -65,7 +65,7 @@ func (p *pairHistory) runOf(t *Token) *run {
 // the order of its key.
 func (l *Ledger) done(p *pairHistory, lease *Lease) {
 	p.completions++
-	p.fate = completed
+	p.fate, p.completedBy = completed, lease.Token
 	p.revive("completion")
 	if p.last != nil && p.last.phase == open {
 		l.close(l.lane(p.last.Lane), p, ended)

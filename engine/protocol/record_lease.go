@@ -32,7 +32,7 @@ func (l *Ledger) granted(h *laneHistory, a *Claim, picked *Picked) {
 		l.invent(fmt.Sprintf("Claim of lane %d granted #%d, which nobody published", a.Lane, picked.Delivery))
 		return
 	}
-	if p.fate == completed {
+	if p.fate == completed && !l.completedBeside(p, h, a) {
 		p.breach().regranted = true
 	}
 	if p.dead && !(p.swept && a.Seen != 0) {

@@ -96,6 +96,7 @@ type bench struct {
 	history   *protocol.Ledger
 	states    []*protocol.State // model after each commit, by position
 	ledgers   []*protocol.Ledger
+	completed [][]protocol.Lease // by each commit, by position
 	actions   []string
 	committed func() // after each commit
 	alone     bool   // the store is damaged on purpose: no model beside it
@@ -110,6 +111,7 @@ func newBench(t testing.TB, mode protocol.Semantics, with ...func(*Options)) *be
 	b.model, b.history = protocol.NewState(mode, o.Lanes), protocol.NewLedger()
 	b.states = []*protocol.State{b.model.Clone()}
 	b.ledgers = []*protocol.Ledger{b.history.Clone()}
+	b.completed = [][]protocol.Lease{nil}
 	b.Store = NewWith(o)
 	return b
 }
@@ -136,6 +138,7 @@ func (b *bench) observe(c Committed) {
 	if c.Position > 0 {
 		b.states = append(b.states, b.model.Clone())
 		b.ledgers = append(b.ledgers, b.history.Clone())
+		b.completed = append(b.completed, completedBy(c.Actions))
 		b.compare()
 		if b.committed != nil {
 			b.committed()
@@ -240,9 +243,29 @@ func describe(a protocol.Action, pos int64) string {
 func (b *bench) crash(keep int64) {
 	b.Helper()
 	b.Crash(keep)
-	b.states, b.ledgers = b.states[:keep+1], b.ledgers[:keep+1]
 	b.model, b.history = b.states[keep].Clone(), b.ledgers[keep].Clone()
+	for _, lost := range b.completed[keep+1:] {
+		for _, lease := range lost {
+			b.history.LostCompletion(lease)
+		}
+	}
+	b.states, b.ledgers, b.completed = b.states[:keep+1], b.ledgers[:keep+1], b.completed[:keep+1]
 	b.compare()
+}
+
+// completedBy returns the runs that actions completed outside of handlers'
+// transactions.
+func completedBy(actions []protocol.Action) []protocol.Lease {
+	var leases []protocol.Lease
+	for _, a := range actions {
+		c, ok := a.(protocol.CompleteMany)
+		for i := range c.Leases {
+			if ok && c.Verdicts[i] == protocol.Applied {
+				leases = append(leases, c.Leases[i])
+			}
+		}
+	}
+	return leases
 }
 
 // must fails the test on an error.
