@@ -125,7 +125,7 @@ func (f *facts) apply(a protocol.Action) {
 	case protocol.CompleteMany:
 		for i, lease := range a.Leases {
 			if a.Verdicts[i] == protocol.Applied {
-				f.complete(lease, judgedBefore(a))
+				f.complete(lease, unlisted(a, lease))
 			}
 		}
 	case protocol.Complete:

@@ -47,15 +47,16 @@ func (s *State) mayCompleteOne(a *CompleteMany, i int) Outcome {
 		return judgedEarlier
 	}
 	before := indexOf(a.Leases[:i], l.After)
+	listed := !slices.Contains(a.Unlisted, l.Delivery)
 	if l.After == 0 || before < 0 {
-		return s.mayComplete(l, a.Seen)
+		return s.mayComplete(l, listed)
 	}
 	if !s.outcomes[before].OK() {
 		return failed("after", fmt.Sprintf("#%d not Applied in this call", l.After), "Applied")
 	}
 	alone := *l
 	alone.After = 0 // deleted by this very call
-	return s.mayComplete(&alone, a.Seen)
+	return s.mayComplete(&alone, listed)
 }
 
 // indexOf returns where a call ends a delivery, -1 where it does not.
@@ -68,17 +69,17 @@ func indexOf(leases []Lease, id DeliveryID) int {
 	return -1
 }
 
-// mayComplete judges a completion outside a handler's transaction. With seen
-// the lane's list was read at an earlier position and judged there: a Locking
-// store's FOR KEY SHARE does not read what a newer claim of the same holder
-// made of it (docs/adr, 11).
-func (s *State) mayComplete(l *Lease, seen int64) Outcome {
+// mayComplete judges a completion outside a handler's transaction. What is not
+// listed was listed at an earlier position and judged there: a Locking store's
+// FOR KEY SHARE does not read what a newer claim of the same holder made of the
+// list (docs/adr, 11).
+func (s *State) mayComplete(l *Lease, listed bool) Outcome {
 	r := s.row(l.Delivery)
 	var o Outcome
 	switch {
 	case s.semantics == Snapshot && r != nil:
 		o = s.mayDelete(r, l)
-	case s.semantics == Locking && seen != 0:
+	case s.semantics == Locking && !listed:
 		o = s.mayEndUnlisted(r, l)
 	default:
 		o = s.mayEnd(r, l)

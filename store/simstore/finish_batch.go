@@ -53,7 +53,6 @@ type batch struct {
 	oneByOne bool
 	gone     []int // leases whose row is gone
 	snap     int64 // position that the statement reads
-	looked   int64 // position at which the lanes of rows that are gone were read
 }
 
 // lock takes the locks: lanes ascending, then rows ascending.
@@ -135,16 +134,11 @@ func (b *batch) delete(st *stmt, e *ending) error {
 // refusedBefore reports whether the predecessor of lease i stands before it in
 // the call and was not Applied.
 func (b *batch) refusedBefore(i int) bool {
-	after := b.leases[i].After
-	if after == 0 || mutant.On("follower-completed-before-predecessor") {
+	if b.leases[i].After == 0 || mutant.On("follower-completed-before-predecessor") {
 		return false
 	}
-	for j := range i {
-		if b.leases[j].Delivery == after && (b.ended[j].Err != nil || b.ends[j].verdict == protocol.LeaseLost) {
-			return true
-		}
-	}
-	return false
+	j := predecessorOf(b.leases, i)
+	return j >= 0 && (b.ended[j].Err != nil || b.ends[j].verdict == protocol.LeaseLost || mutant.On("follower-refused-for-nothing"))
 }
 
 // lookAgain judges the leases whose row is gone by the lane as it is after the
@@ -164,18 +158,8 @@ func (b *batch) lookAgain(t *Tx) error {
 		if !holds(l, &e.lease.Token) || !lists(l, &e.lease) || b.refusedBefore(i) || heldBack(&st, &e.lease) {
 			e.lost(st.snap)
 		}
-		if !b.followsHere(i) {
-			b.db.evaluated(protocol.CompleteMany{Leases: []engine.Lease{e.lease}, Verdicts: []protocol.Verdict{e.verdict}})
-		}
 	}
-	b.looked = st.snap
 	return nil
-}
-
-// followsHere reports whether the predecessor of lease i is completed by this
-// very call: what is said of i then holds from the commit on.
-func (b *batch) followsHere(i int) bool {
-	return slices.ContainsFunc(b.leases[:i], func(l engine.Lease) bool { return l.Delivery == b.leases[i].After })
 }
 
 // conclude puts the verdicts into the reply.
@@ -190,42 +174,27 @@ func (b *batch) conclude() {
 	}
 }
 
-// note records what the transaction did, when it commits: together, and apart
-// from each other where the verdicts were read at different positions.
+// note records what the call did, when it commits: every lease, in the caller's
+// order. What was judged on an earlier state than the one it commits on was
+// right somewhere from the statement's snapshot on.
 func (b *batch) note(t *Tx) {
-	together := protocol.CompleteMany{}
-	var gone []protocol.CompleteMany // behind what they may follow in a chain
-	apart := b.anyUnlisted()
+	a := protocol.CompleteMany{Leases: b.leases}
+	seen := int64(current)
 	for i := range b.ends {
 		e := &b.ends[i]
-		one := protocol.CompleteMany{Leases: []engine.Lease{e.lease}, Verdicts: []protocol.Verdict{e.verdict}}
+		a.Verdicts = append(a.Verdicts, e.verdict)
 		switch {
-		case slices.Contains(b.gone, i):
-			if b.followsHere(i) {
-				gone = append(gone, one)
-			}
 		case b.ended[i].Err != nil:
-			together.Refused = append(together.Refused, e.lease.Delivery)
-			together.Leases = append(together.Leases, e.lease)
-			together.Verdicts = append(together.Verdicts, protocol.LeaseLost)
-		case e.verdict == protocol.LeaseLost && e.judged == meanwhile:
+			a.Verdicts[i] = protocol.LeaseLost
+			a.Refused = append(a.Refused, e.lease.Delivery)
 		case e.verdict == protocol.LeaseLost && e.judged != current:
-			t.note(one, e.judged)
+			seen = b.snap
 		case e.verdict == protocol.Applied && !b.listed(e):
-			t.note(one, b.snap)
-		case apart:
-			t.note(one, current)
-		default:
-			together.Leases = append(together.Leases, e.lease)
-			together.Verdicts = append(together.Verdicts, e.verdict)
+			a.Unlisted = append(a.Unlisted, e.lease.Delivery)
+			seen = b.snap
 		}
 	}
-	if len(together.Leases) > 0 {
-		t.note(together, current)
-	}
-	for _, one := range gone {
-		t.note(one, b.looked)
-	}
+	t.note(a, seen)
 }
 
 // listed reports whether the lane still lists the run. A newer claim of the
@@ -234,13 +203,4 @@ func (b *batch) note(t *Tx) {
 func (b *batch) listed(e *ending) bool {
 	l := b.db.lanes.rows[e.lease.Lane].committed()
 	return l != nil && lists(l, &e.lease)
-}
-
-func (b *batch) anyUnlisted() bool {
-	for i := range b.ends {
-		if b.ends[i].verdict == protocol.Applied && b.ended[i].Err == nil && !b.listed(&b.ends[i]) {
-			return true
-		}
-	}
-	return false
 }

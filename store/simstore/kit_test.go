@@ -163,7 +163,8 @@ func (b *bench) judgeThere(a protocol.Action) {
 		}
 		return
 	case protocol.CompleteMany:
-		seen = a.Seen
+		b.judgeWhole(a)
+		return
 	case protocol.Complete:
 		seen = a.Seen
 	case protocol.Reschedule:
@@ -181,6 +182,25 @@ func (b *bench) judgeThere(a protocol.Action) {
 	for _, o := range b.states[seen].Clone().Judge(a) {
 		if o.OK() {
 			b.refuse(fmt.Sprintf("%v at %d: the model says Applied", a, seen))
+		}
+	}
+}
+
+// judgeWhole judges what a CompleteMany read at an earlier position: each
+// verdict must be right somewhere from there on.
+func (b *bench) judgeWhole(a protocol.CompleteMany) {
+	if a.Seen == 0 {
+		return
+	}
+	right := make([]bool, len(a.Leases))
+	for _, state := range append(b.states[a.Seen:len(b.states):len(b.states)], b.model) {
+		for i, o := range state.Clone().Judge(a) {
+			right[i] = right[i] || o.OK() == (a.Verdicts[i] == protocol.Applied)
+		}
+	}
+	for i := range right {
+		if !right[i] && (a.Verdicts[i] == protocol.LeaseLost || slices.Contains(a.Unlisted, a.Leases[i].Delivery)) {
+			b.refuse(fmt.Sprintf("%v of %v is right nowhere from %d on", a.Verdicts[i], a.Leases[i], a.Seen))
 		}
 	}
 }
