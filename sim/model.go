@@ -146,9 +146,6 @@ func (j judgement) why() string {
 	return ""
 }
 
-// laneGuards are what a locking store may judge where it read the lane.
-var laneGuards = []string{"lane", "epoch", "holder", "in flight"}
-
 // of looks at one state.
 func (j *judgement) of(s *protocol.State, a protocol.Action, picks bool) {
 	if picks {
@@ -158,15 +155,11 @@ func (j *judgement) of(s *protocol.State, a protocol.Action, picks bool) {
 		}
 		return
 	}
-	said := verdictsOf(a)
 	first := *j == nil
 	for i, o := range s.Judge(a) {
 		wrong := ""
-		switch {
-		case said[i] == protocol.Applied && slices.Contains(laneGuards, o.Guard):
-			wrong = o.String()
-		case said[i] == protocol.LeaseLost && o.OK():
-			wrong = fmt.Sprintf("have LeaseLost for lease %d, want Applied", i)
+		if said, earlier := endVerdict(a, i); earlier && said != o.Verdict {
+			wrong = fmt.Sprintf("lease %d: have %v, want %v", i, said, o)
 		}
 		if first {
 			*j = append(*j, wrong)
@@ -176,22 +169,24 @@ func (j *judgement) of(s *protocol.State, a protocol.Action, picks bool) {
 	}
 }
 
-func verdictsOf(a protocol.Action) []protocol.Verdict {
+// endVerdict returns verdict i of an end, and whether it was read earlier: the
+// rest, the State judges where the action stands.
+func endVerdict(a protocol.Action, i int) (v protocol.Verdict, earlier bool) {
 	switch a := a.(type) {
 	case protocol.CompleteMany:
-		return a.Verdicts
+		return a.Verdicts[i], a.Verdicts[i] == protocol.LeaseLost || unlisted(a, a.Leases[i])
 	case protocol.Release:
-		return a.Verdicts
+		v = a.Verdicts[i]
 	case protocol.Complete:
-		return []protocol.Verdict{a.Verdict}
+		v = a.Verdict
 	case protocol.Reschedule:
-		return []protocol.Verdict{a.Verdict}
+		v = a.Verdict
 	case protocol.Snooze:
-		return []protocol.Verdict{a.Verdict}
+		v = a.Verdict
 	case protocol.Bury:
-		return []protocol.Verdict{a.Verdict}
+		v = a.Verdict
 	}
-	return nil
+	return v, v == protocol.LeaseLost
 }
 
 // lastWriters names the latest commits that wrote what the action is about.

@@ -72,13 +72,15 @@ func indexOf(leases []Lease, id DeliveryID) int {
 // mayComplete judges a completion outside a handler's transaction. What is not
 // listed was listed at an earlier position and judged there: a Locking store's
 // FOR KEY SHARE does not read what a newer claim of the same holder made of the
-// list (docs/adr, 11).
+// list (docs/adr, 11). When its row was gone by then, nothing changes.
 func (s *State) mayComplete(l *Lease, listed bool) Outcome {
 	r := s.row(l.Delivery)
 	var o Outcome
 	switch {
 	case s.semantics == Snapshot && r != nil:
 		o = s.mayDelete(r, l)
+	case s.semantics == Locking && !listed && r == nil:
+		o = applied
 	case s.semantics == Locking && !listed:
 		o = s.mayEndUnlisted(r, l)
 	default:

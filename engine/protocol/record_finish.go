@@ -11,6 +11,9 @@ func (l *Ledger) completedMany(semantics Semantics, a *CompleteMany) {
 		if slices.Contains(a.Refused, lease.Delivery) || a.Verdicts[i] != Applied {
 			continue
 		}
+		if p := l.byID[lease.Delivery]; p != nil && p.fate == completed && slices.Contains(a.Unlisted, lease.Delivery) {
+			continue // the repetition of a completion, judged earlier
+		}
 		if p := l.acceptEnd(semantics, lease, "CompleteMany"); p != nil && p.fate == alive {
 			l.done(p, lease)
 		}

@@ -51,7 +51,7 @@ type batch struct {
 	ends     []ending
 	ended    []engine.Ended
 	oneByOne bool
-	gone     []int // leases whose row is gone
+	later    []int // leases to judge by what a second statement sees
 	snap     int64 // position that the statement reads
 }
 
@@ -100,10 +100,22 @@ func (b *batch) complete(st *stmt, i int) error {
 	if e.verdict != protocol.Applied {
 		return nil
 	}
-	if e.row == nil {
-		b.gone = append(b.gone, i)
+	if e.row == nil || b.waitsForLater(i) {
+		b.later = append(b.later, i)
 		return nil
 	}
+	return b.completeAt(st, i)
+}
+
+// waitsForLater reports whether the predecessor of lease i is not judged yet.
+// This statement may still see it pending.
+func (b *batch) waitsForLater(i int) bool {
+	return b.leases[i].After != 0 && slices.Contains(b.later, predecessorOf(b.leases, i))
+}
+
+// completeAt deletes row i, unless its chain is broken.
+func (b *batch) completeAt(st *stmt, i int) error {
+	e := &b.ends[i]
 	if b.refusedBefore(i) || heldBack(st, &e.lease) {
 		e.lost(st.snap)
 		return nil
@@ -143,17 +155,24 @@ func (b *batch) refusedBefore(i int) bool {
 
 // lookAgain judges the leases whose row is gone by the lane as it is after the
 // row was seen to be gone: what it lists still is Applied, so that a retry of
-// an unknown outcome is safe.
+// an unknown outcome is safe. What follows such a row in its chain is completed
+// here too: the first statement began before the row was gone.
 func (b *batch) lookAgain(t *Tx) error {
-	if len(b.gone) == 0 {
+	if len(b.later) == 0 {
 		return nil
 	}
 	st, err := t.statement(b.ctx, "look at lanes again")
 	if err != nil {
 		return err
 	}
-	for _, i := range b.gone {
+	for _, i := range b.later {
 		e := &b.ends[i]
+		if e.row != nil {
+			if err := b.completeAt(&st, i); err != nil {
+				return err
+			}
+			continue
+		}
 		l := read(&st, b.db.lanes, e.lease.Lane)
 		if !holds(l, &e.lease.Token) || !lists(l, &e.lease) || b.refusedBefore(i) || heldBack(&st, &e.lease) {
 			e.lost(st.snap)
@@ -198,9 +217,9 @@ func (b *batch) note(t *Tx) {
 }
 
 // listed reports whether the lane still lists the run. A newer claim of the
-// same holder may have dropped it since the snapshot: FOR KEY SHARE neither
-// waits for that nor reads it.
+// same holder may have dropped it since the snapshot, or its Relinquish the
+// lane: FOR KEY SHARE neither waits for that nor reads it.
 func (b *batch) listed(e *ending) bool {
 	l := b.db.lanes.rows[e.lease.Lane].committed()
-	return l != nil && lists(l, &e.lease)
+	return holds(l, &e.lease.Token) && lists(l, &e.lease)
 }
