@@ -65,6 +65,17 @@ func (l *live) Block(ctx context.Context, _ Point, deadline protocol.Time) error
 	return ctx.Err()
 }
 
+// whenOver calls do, with the store locked, when the context ends before stop
+// is called. Everybody who waits looks again: it may be do that ended the wait.
+func (l *live) whenOver(ctx context.Context, do func()) (stop func() bool) {
+	return context.AfterFunc(ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		do()
+		l.released.Broadcast()
+	})
+}
+
 // Wake implements [Scheduler].
 func (l *live) Wake() { l.released.Broadcast() }
 

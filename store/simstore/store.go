@@ -188,13 +188,19 @@ func (c *call) transact(async bool, lockTimeout time.Duration, body func(t *Tx) 
 func (c *call) now() protocol.Time { return c.db.sched.Now() }
 
 // InTx runs fn in a READ COMMITTED (or snapshot) transaction and commits it
-// when fn returns nil.
+// when fn returns nil. A live store rolls it back as soon as ctx ends, whatever
+// fn is doing; with a Scheduler of the caller's own that is for the caller.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) error {
 	t, err := s.Begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer t.Rollback()
+	if l, ok := s.db.sched.(*live); ok {
+		defer l.whenOver(ctx, func() {
+			t.end(brokenOff(fmt.Errorf("its context ended: %w", context.Cause(ctx))))
+		})()
+	}
 	if err := fn(ctx, t); err != nil {
 		return err
 	}

@@ -96,6 +96,7 @@ type (
 	dropsRest         struct{ sim }
 	renewsForAll      struct{ sim }
 	buriesSilently    struct{ sim }
+	hangsOn           struct{ sim }
 )
 
 func (s losesCompletions) CompleteMany(ctx context.Context, in engine.CompleteManyInput) (engine.CompleteManyReply, error) {
@@ -235,6 +236,10 @@ func (s buriesSilently) Unsubscribe(ctx context.Context, in engine.UnsubscribeIn
 	return s.sim.Unsubscribe(ctx, in)
 }
 
+func (s hangsOn) InTx(ctx context.Context, fn func(ctx context.Context, tx *simstore.Tx) error) error {
+	return s.sim.InTx(context.WithoutCancel(ctx), func(_ context.Context, tx *simstore.Tx) error { return fn(ctx, tx) })
+}
+
 // wrongStores names the case that must reject each.
 var wrongStores = []struct {
 	name string
@@ -264,6 +269,7 @@ var wrongStores = []struct {
 	{"revives", func(s sim) Subject[*simstore.Tx] { return revives{s} }, "a start does not revive a removed handler", false},
 	{"drops the rest of a chain", func(s sim) Subject[*simstore.Tx] { return dropsRest{s} }, "a failed head releases the rest with it", false},
 	{"renews for all", func(s sim) Subject[*simstore.Tx] { return renewsForAll{s} }, "renewals", true},
+	{"hangs on", func(s sim) Subject[*simstore.Tx] { return hangsOn{s} }, "a transaction whose context ends", false},
 	{"deletes for bury", func(s sim) Subject[*simstore.Tx] { return buriesSilently{s} }, "an unsubscribed handler's work is buried", true},
 }
 
@@ -281,6 +287,8 @@ func caseNamed(t *testing.T, name string) kase {
 // TestWrongStoresAreRejected: a suite that cannot fail says nothing.
 func TestWrongStoresAreRejected(t *testing.T) {
 	noFailFiles(t)
+	letGo = 300 * time.Millisecond
+	defer func() { letGo = 10 * time.Second }()
 	for _, w := range wrongStores {
 		for _, semantics := range []protocol.Semantics{protocol.Locking, protocol.Snapshot} {
 			t.Run(w.name+"/"+semantics.String(), func(t *testing.T) {
