@@ -32,8 +32,9 @@ type Options struct {
 	// no lease duration; 0 means 3 s, a tenth of the default lease.
 	LockTimeout time.Duration
 	// Hook, if set, is called before each statement of a live store, with the
-	// store unlocked: a test may call the store from it.
-	Hook func(ctx context.Context, p Point)
+	// store unlocked: a test may call the store from it. Its error is raised by
+	// the statement, as one of [Scheduler].Pause.
+	Hook func(ctx context.Context, p Point) error
 	// IdleTimeout rolls callers' transactions back that were idle for longer;
 	// 0: never. Publish and Complete set shorter ones.
 	IdleTimeout time.Duration

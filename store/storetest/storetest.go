@@ -59,6 +59,10 @@ type Opened[Tx any] struct {
 	// point, while that call waits. It returns false when the store has no
 	// such point; a nil Pause has none.
 	Pause func(p Point, do func()) bool
+	// Refuse makes every write of one delivery's row fail with an error that the
+	// store takes as definite, an UPDATE and a DELETE by whatever call, or heals
+	// the row. Other rows, and the lane, stay writable. Optional.
+	Refuse func(ctx context.Context, id engine.DeliveryID, refuse bool) error
 	// Crash ends the store as a power cut would, and brings it back: open
 	// transactions are gone, what was committed is there. Optional.
 	Crash func(ctx context.Context) error
@@ -112,7 +116,7 @@ type kase struct {
 func allCases() []kase {
 	var all []kase
 	for _, list := range [][]kase{
-		publishCases, leaseCases, finishCases, operateCases, chainCases, attackCases, isolationCases, loadCases,
+		publishCases, leaseCases, finishCases, stuckCases, operateCases, chainCases, attackCases, isolationCases, loadCases,
 	} {
 		all = append(all, list...)
 	}

@@ -97,6 +97,10 @@ type (
 	renewsForAll      struct{ sim }
 	buriesSilently    struct{ sim }
 	hangsOn           struct{ sim }
+	stopsAtBadRow     struct{ sim }
+	neverRetriesStuck struct{ sim }
+	hidesStuck        struct{ sim }
+	failsTakeover     struct{ sim }
 )
 
 func (s losesCompletions) CompleteMany(ctx context.Context, in engine.CompleteManyInput) (engine.CompleteManyReply, error) {
@@ -240,6 +244,35 @@ func (s hangsOn) InTx(ctx context.Context, fn func(ctx context.Context, tx *sims
 	return s.sim.InTx(context.WithoutCancel(ctx), func(_ context.Context, tx *simstore.Tx) error { return fn(ctx, tx) })
 }
 
+func (s stopsAtBadRow) CompleteMany(ctx context.Context, in engine.CompleteManyInput) (engine.CompleteManyReply, error) {
+	reply, err := s.sim.CompleteMany(ctx, in)
+	for _, e := range reply.Ended {
+		if e.Err != nil {
+			return engine.CompleteManyReply{}, e.Err
+		}
+	}
+	return reply, err
+}
+
+func (s neverRetriesStuck) Claim(ctx context.Context, in engine.ClaimInput) (engine.ClaimReply, error) {
+	in.RetryStuck = false
+	return s.sim.Claim(ctx, in)
+}
+
+func (s hidesStuck) Verify(ctx context.Context) (engine.VerifyReply, error) {
+	reply, err := s.sim.Verify(ctx)
+	reply.Findings = slices.DeleteFunc(reply.Findings, func(f engine.Finding) bool { return f.Check == "stuck" })
+	return reply, err
+}
+
+func (s failsTakeover) Claim(ctx context.Context, in engine.ClaimInput) (engine.ClaimReply, error) {
+	reply, err := s.sim.Claim(ctx, in)
+	if reply.Stuck > 0 && len(reply.Picks) > 0 {
+		return engine.ClaimReply{}, errBadRow
+	}
+	return reply, err
+}
+
 // wrongStores names the case that must reject each.
 var wrongStores = []struct {
 	name string
@@ -270,6 +303,10 @@ var wrongStores = []struct {
 	{"drops the rest of a chain", func(s sim) Subject[*simstore.Tx] { return dropsRest{s} }, "a failed head releases the rest with it", false},
 	{"renews for all", func(s sim) Subject[*simstore.Tx] { return renewsForAll{s} }, "renewals", true},
 	{"hangs on", func(s sim) Subject[*simstore.Tx] { return hangsOn{s} }, "a transaction whose context ends", false},
+	{"stops at a bad row", func(s sim) Subject[*simstore.Tx] { return stopsAtBadRow{s} }, "a bad row among many completions", false},
+	{"never retries what is stuck", func(s sim) Subject[*simstore.Tx] { return neverRetriesStuck{s} }, "stuck rows of a free lane are tried again", false},
+	{"hides what is stuck", func(s sim) Subject[*simstore.Tx] { return hidesStuck{s} }, "a failure that cannot be recorded is stuck", false},
+	{"fails a takeover at a bad row", func(s sim) Subject[*simstore.Tx] { return failsTakeover{s} }, "a charge that cannot be recorded is stuck", false},
 	{"deletes for bury", func(s sim) Subject[*simstore.Tx] { return buriesSilently{s} }, "an unsubscribed handler's work is buried", true},
 }
 
