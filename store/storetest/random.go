@@ -23,7 +23,9 @@ func (h Harness[Tx]) random(t testing.TB) {
 		fewer(t)
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		b := newBench(drawn{t, rt}, h.Semantics, adapt(h.Open(t)))
+		s := &scope{TB: t}
+		defer s.end()
+		b := newBench(drawn{s, rt}, h.Semantics, adapt(h.Open(s)))
 		newClient(b, rt).play()
 	})
 }
@@ -38,6 +40,23 @@ func fewer(t testing.TB) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = f.Value.Set(f.DefValue) })
+}
+
+// scope is a test whose cleanups run at the end of one sequence: hundreds of
+// stores must not stay open until the last one.
+type scope struct {
+	testing.TB
+	cleanups []func()
+}
+
+func (s *scope) Cleanup(f func()) { s.cleanups = append(s.cleanups, f) }
+
+func (s *scope) end() {
+	for len(s.cleanups) > 0 {
+		last := s.cleanups[len(s.cleanups)-1]
+		s.cleanups = s.cleanups[:len(s.cleanups)-1]
+		last()
+	}
 }
 
 // drawn is a test whose failures rapid sees, so that it can shrink them.

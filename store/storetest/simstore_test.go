@@ -124,7 +124,11 @@ func inTx(s *simstore.Store, isolation simstore.Isolation) func(context.Context,
 
 func TestSimstore(t *testing.T) {
 	for _, s := range []protocol.Semantics{protocol.Locking, protocol.Snapshot} {
-		t.Run(s.String(), func(t *testing.T) { Run(t, simHarness(s, nil)) })
+		t.Run(s.String(), func(t *testing.T) {
+			h := simHarness(s, nil)
+			h.Parallel = true
+			Run(t, h)
+		})
 	}
 }
 

@@ -357,6 +357,24 @@ func noFailFiles(t *testing.T) {
 	}
 }
 
+// TestSequencesCloseTheirStores: a server has few connections, and a run of
+// random commands opens hundreds of stores.
+func TestSequencesCloseTheirStores(t *testing.T) {
+	h := simHarness(protocol.Locking, nil)
+	open, most := 0, 0
+	inner := h.Open
+	h.Open = func(t testing.TB) *Opened[*simstore.Tx] {
+		open++
+		most = max(most, open)
+		t.Cleanup(func() { open-- })
+		return inner(t)
+	}
+	h.random(t)
+	if open != 0 || most != 1 {
+		t.Errorf("%d stores were open at once, %d still are", most, open)
+	}
+}
+
 // TestCasesAreNamed: each case has a name of its own and says what a user
 // would lose.
 func TestCasesAreNamed(t *testing.T) {
