@@ -62,8 +62,8 @@
 // it is from the test's own does not matter. Each case ends within 20 s,
 // rolling back the transaction of a context that ended within 10 s.
 //
-// The number of random sequences is rapid's flag -rapid.checks (20 with
-// -short); a failure prints the calls and the seed that repeats it, as long as
+// The number of random sequences is rapid's flag -rapid.checks (100, and a fifth
+// of it with -short); a failure prints the calls and the seed that repeats it, as long as
 // the store itself is deterministic. Each sequence opens a store.
 //
 // # Pause points
