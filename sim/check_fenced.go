@@ -60,7 +60,7 @@ func unlisted(a protocol.Action, lease protocol.Lease) bool {
 // was issued.
 func (k *fenced) stillHolds(t protocol.Token) bool {
 	l := k.c.facts.lane(t.Lane)
-	return l.epoch == t.Epoch && l.holder == t.Holder
+	return l.epoch == t.Epoch && (l.holder == t.Holder || l.gaveBack == t.Holder)
 }
 
 // sameHolding reports whether two runs were granted to the same holder between

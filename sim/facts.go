@@ -70,6 +70,7 @@ type killer struct {
 type laneFacts struct {
 	epoch    int64
 	holder   protocol.Holder
+	gaveBack protocol.Holder // while it is free: who held it last
 	expires  protocol.Time
 	inFlight []*deliveryFacts
 	lost     []*deliveryFacts
@@ -152,7 +153,7 @@ func (f *facts) apply(a protocol.Action) {
 	case protocol.Relinquish:
 		if a.Verdict == protocol.Applied {
 			l := f.lane(a.Lane)
-			l.holder = protocol.Holder{}
+			l.holder, l.gaveBack = protocol.Holder{}, a.Holder
 			f.empty(l)
 		}
 	case protocol.Requeue:
@@ -281,7 +282,7 @@ func (f *facts) takeOver(a *protocol.TakeOver) {
 	}
 	f.empty(l)
 	l.epoch++
-	l.holder, l.expires = a.Holder, a.Clock.Add(a.TTL)
+	l.holder, l.gaveBack, l.expires = a.Holder, protocol.Holder{}, a.Clock.Add(a.TTL)
 }
 
 // renew moves the end of the lease.

@@ -107,7 +107,7 @@ func (s *State) mayDelete(r *row, l *Lease) Outcome {
 // mayEnd checks what every end needs of the lane, and that the run's
 // predecessor is done. r is nil when the row is gone.
 func (s *State) mayEnd(r *row, l *Lease) Outcome {
-	if o := s.inPlace(r, l); !o.OK() {
+	if o := s.inPlace(r, &l.Token); !o.OK() {
 		return o
 	}
 	if o := inFlight(s.lane(l.Lane), l); !o.OK() {
@@ -116,21 +116,26 @@ func (s *State) mayEnd(r *row, l *Lease) Outcome {
 	return s.mayGoOn(l)
 }
 
-// mayEndUnlisted is mayEnd without the list.
+// mayEndUnlisted is mayEnd without the list. Its holder may have given the lane
+// back meanwhile; nobody takes it over before the completion ends.
 func (s *State) mayEndUnlisted(r *row, l *Lease) Outcome {
-	if o := s.inPlace(r, l); !o.OK() {
+	t := l.Token
+	if lane := s.lane(l.Lane); lane != nil && lane.Holder.IsZero() && lane.LastHolder == t.Holder {
+		t.Holder = Holder{}
+	}
+	if o := s.inPlace(r, &t); !o.OK() {
 		return o
 	}
 	return s.mayGoOn(l)
 }
 
 // inPlace checks that lane and row are still as they were granted.
-func (s *State) inPlace(r *row, l *Lease) Outcome {
-	if o := holds(s.lane(l.Lane), &l.Token); !o.OK() {
+func (s *State) inPlace(r *row, t *Token) Outcome {
+	if o := holds(s.lane(t.Lane), t); !o.OK() {
 		return o
 	}
-	if r != nil && r.Lane != l.Lane {
-		return failed("row lane", r.Lane, l.Lane)
+	if r != nil && r.Lane != t.Lane {
+		return failed("row lane", r.Lane, t.Lane)
 	}
 	return applied
 }

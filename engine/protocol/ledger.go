@@ -130,6 +130,7 @@ type laneHistory struct {
 	id      LaneID
 	epoch   int64
 	holder  Holder
+	last    Holder         // who gave it back, while it is free
 	current []*pairHistory // with an open run
 	lost    []*pairHistory // with a lost run
 

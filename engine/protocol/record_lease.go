@@ -106,7 +106,7 @@ func (l *Ledger) takenOver(semantics Semantics, a *TakeOver) {
 			p.last.phase = fenced
 		}
 	}
-	h.holder = a.Holder
+	h.holder, h.last = a.Holder, Holder{}
 	h.epoch++
 }
 
@@ -217,5 +217,5 @@ func (l *Ledger) relinquished(a *Relinquish) {
 		}
 		l.close(h, p, givenBack)
 	}
-	h.holder = Holder{}
+	h.holder, h.last = Holder{}, a.Holder
 }

@@ -223,6 +223,25 @@ var lostScenarios = []scenario{
 			}
 		},
 	}, {
+		name: "a lost completion repeated while its lane is given back",
+		says: "a completion that reads its lane before its worker gives it back is accepted: nobody else can have the lane before it ends",
+		only: "locking",
+		run: func(b *bench) {
+			w := b.start("a", "b")
+			late := engine.CompleteManyInput{Leases: []engine.Lease{w.lease(1), w.lease(2)}}
+			before := b.Position()
+			b.applied(must(b.CompleteMany(ctx, late))(b).Ended)
+			b.crash(before)
+			w.forget(1, 2)
+			b.script.once("CompleteMany", "lock lanes", func() {
+				w.claim(noRoom)
+				must(b.Relinquish(ctx, engine.RelinquishInput{Holder: w.holder, Number: w.number + 2}))(b)
+			})
+			b.applied(must(b.CompleteMany(ctx, late))(b).Ended)
+			b.script.at = nil
+			b.gone(1, 2)
+		},
+	}, {
 		name: "a lost completion repeated in a transaction's place",
 		says: "what ran again beside the late copy of its completion fails without a trace, and its transaction without an effect",
 		only: "locking",
