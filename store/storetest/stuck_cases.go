@@ -123,6 +123,8 @@ var stuckCases = []kase{
 				got = two.tryStuck()
 				b.expect(len(got) == 1, "granted %q, want one suspect", got)
 			}
+			d := two.picked(ids[1]).Delivery
+			b.expect(d.Attempts == 1 && d.Takeovers == 1, "healed, it was charged %d attempts and %d takeovers", d.Attempts, d.Takeovers)
 			two.completed(got...)
 			b.gone(ids...)
 		},
