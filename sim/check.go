@@ -67,6 +67,7 @@ type checks struct {
 	lost      int                  // commits taken back by crashes and failovers
 	rewinding bool
 	kills     []kill
+	lostEnds  []protocol.Lease // whose completion the store lost
 	violation *Violation
 }
 
@@ -187,6 +188,11 @@ func (c *checks) rewound(keep int64) {
 		return
 	}
 	c.lost += len(c.log) - int(keep)
+	for _, x := range c.log[keep:] {
+		for _, a := range x.Actions {
+			c.lostCompletions(a)
+		}
+	}
 	clear(c.log[keep:])
 	c.log = c.log[:keep]
 	c.rewinding = true
@@ -208,6 +214,15 @@ func (c *checks) rewound(keep int64) {
 	}
 	c.retell(next, len(c.log))
 	c.rewinding = false
+}
+
+// lostCompletions notes which completions went with a lost action.
+func (c *checks) lostCompletions(a protocol.Action) {
+	acceptedEnds(a, func(e end) {
+		if e.plain {
+			c.lostEnds = append(c.lostEnds, e.lease)
+		}
+	})
 }
 
 func (c *checks) started(r *handlerRun) {

@@ -1,6 +1,8 @@
 package simstore
 
 import (
+	"slices"
+
 	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
 	"github.com/relaybus-go/relaybus/internal/mutant"
@@ -45,10 +47,12 @@ func (e *ending) completeSnapshot(st *stmt) error {
 //
 // Finish.tla, action CompleteMany. Conflicts: on the delivery document.
 func (c *call) completeManySnapshot(leases []engine.Lease, ended []engine.Ended) error {
+	began := c.db.pos
 	for i := range leases {
 		lease := &leases[i]
 		if predecessorFailed(leases, ended, i) {
-			c.verdict(lease, &ended[i], protocol.LeaseLost)
+			ended[i].Verdict = protocol.LeaseLost
+			c.brokenChain(leases, ended, i, began)
 			continue
 		}
 		found, err := c.deleteFenced(lease, &ended[i])
@@ -77,12 +81,32 @@ func predecessorFailed(leases []engine.Lease, ended []engine.Ended, i int) bool 
 	if leases[i].After == 0 || mutant.On("follower-completed-before-predecessor") {
 		return false
 	}
-	for j := range i {
-		if leases[j].Delivery == leases[i].After && (ended[j].Err != nil || ended[j].Verdict == protocol.LeaseLost) {
-			return true
+	j := predecessorOf(leases, i)
+	return j >= 0 && (ended[j].Err != nil || ended[j].Verdict == protocol.LeaseLost || mutant.On("follower-refused-for-nothing"))
+}
+
+// predecessorOf returns where the predecessor of lease i stands before it in
+// the call, -1 when it does not.
+func predecessorOf(leases []engine.Lease, i int) int {
+	return slices.IndexFunc(leases[:i], func(l engine.Lease) bool { return l.Delivery == leases[i].After })
+}
+
+// brokenChain records that lease i was refused together with what stands before
+// it in its chain, down to the one that was refused for a reason of its own.
+func (c *call) brokenChain(leases []engine.Lease, ended []engine.Ended, i int, began int64) {
+	a := protocol.CompleteMany{Seen: seenAt(began, c.db.pos+1)}
+	for ; ; i = predecessorOf(leases, i) {
+		a.Leases = append(a.Leases, leases[i])
+		a.Verdicts = append(a.Verdicts, protocol.LeaseLost)
+		if ended[i].Err != nil {
+			a.Refused = append(a.Refused, leases[i].Delivery)
+		}
+		if !predecessorFailed(leases, ended, i) {
+			break
 		}
 	}
-	return false
+	slices.Reverse(a.Leases)
+	c.db.evaluated(a)
 }
 
 // verdict records a verdict that changed nothing.

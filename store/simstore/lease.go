@@ -20,8 +20,8 @@ const current = math.MaxInt64
 
 // meanwhile marks a verdict of LeaseLost for a row that somebody wrote between
 // the statement's snapshot and its lock, and that looks the same again (buried
-// by an Unsubscribe and requeued). It was right at some position in between,
-// and nothing is told of it: it changed nothing.
+// by an Unsubscribe and requeued). It was right at some position in between; of
+// a Complete, which has one verdict and one position, nothing is told then.
 const meanwhile = -1
 
 // work is one lane within a Claim.

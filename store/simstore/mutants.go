@@ -14,6 +14,7 @@ var Mutants = []mutant.Info{
 	{Name: "complete-without-inflight-check", Says: "an end is accepted although the lane does not list the run"},
 	{Name: "complete-gone-row-applied", Says: "a transactional completion of a row that is gone is Applied, so its effect commits twice"},
 	{Name: "follower-completed-before-predecessor", Says: "a follower is completed while the delivery before it is pending"},
+	{Name: "follower-refused-for-nothing", Says: "a follower is refused although the delivery before it was Applied by the same call"},
 	{Name: "partial-batch-reported-whole", Says: "all leases of a call are reported Applied although some were lost"},
 	{Name: "no-lock-between-completion-and-takeover", Says: "a completion reads its lane without locking it"},
 	{Name: "snapshot-completion-ignores-conflict", Says: "a completion from an old snapshot deletes a row that was written since"},
