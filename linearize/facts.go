@@ -163,6 +163,7 @@ func (f *facts) gather(o *op) {
 	if o.Outcome != Lost {
 		f.ops = append(f.ops, o)
 	}
+	f.refusals = f.refusals || o.Outcome == Definite
 	switch in := o.Input.(type) {
 	case engine.SubscribeInput:
 		f.gatherSubscribe(o, &in)
@@ -174,13 +175,13 @@ func (f *facts) gather(o *op) {
 		for i := range in.Leases {
 			f.completions[nameOf(&in.Leases[i])]++
 		}
+		if reply, ok := o.Output.(engine.CompleteManyReply); ok {
+			f.refusals = f.refusals || slices.ContainsFunc(reply.Ended, func(e engine.Ended) bool { return e.Err != nil })
+		}
 	case engine.ClaimInput:
 		f.longestTTL = max(f.longestTTL, in.TTL)
 		f.gatherClaim(o)
-	case engine.RescheduleInput:
-		f.refusals = f.refusals || o.Outcome == Definite
 	case engine.BuryInput:
-		f.refusals = f.refusals || o.Outcome == Definite
 		if g := f.grants[nameOf(&in.Lease)]; g != nil {
 			g.of.mayDie = true
 		}

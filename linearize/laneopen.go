@@ -67,8 +67,8 @@ func (f *facts) leased(leases []engine.Lease) []*delivery {
 // openEnd notes the end of a run, once however often it was sent.
 func (v *laneView) openEnd(o *op, c laneCall) {
 	c.kind, c.holder, c.epoch, c.leaves = laneInDoubt, c.leases[0].Holder, c.leases[0].Epoch, leavesBy(&c)
-	if o.Outcome == Definite {
-		c.leaves |= leavesStuck
+	if v.refusals && mayStick(o.Input) {
+		c.leaves |= leavesFree // as stuck
 	}
 	l := v.lanes[c.leases[0].Lane]
 	name := endName{nameOf(&c.leases[0]), c.name, len(c.rest)}
