@@ -20,7 +20,7 @@ import (
 // to open may set a smaller one.
 func (h Harness[Tx]) random(t testing.TB) {
 	if testing.Short() {
-		fewer(t)
+		fewer(t, "20")
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		b := newBench(drawn{t, rt}, h.Semantics, adapt(h.Open(t)))
@@ -29,12 +29,12 @@ func (h Harness[Tx]) random(t testing.TB) {
 }
 
 // fewer lowers the default number of sequences.
-func fewer(t testing.TB) {
+func fewer(t testing.TB, checks string) {
 	f := flag.Lookup("rapid.checks")
 	if f == nil || f.Value.String() != f.DefValue {
 		return
 	}
-	if err := f.Value.Set("20"); err != nil {
+	if err := f.Value.Set(checks); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = f.Value.Set(f.DefValue) })

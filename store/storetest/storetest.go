@@ -1,7 +1,8 @@
 // Package storetest is the conformance suite that every store of the engine
 // runs: small cases, each with an explanation of what a user would lose, and
 // then long random sequences of calls whose replies are compared with
-// [protocol.State], stepped beside the store.
+// [protocol.State], stepped beside the store, and last several clients at once,
+// whose history of calls is judged by package linearize.
 //
 // A store's own test is one call:
 //
@@ -9,7 +10,8 @@
 //
 // What is assumed: the store keeps its clock and leases last; the suite takes
 // leases of an hour and lets time pass through [Opened.Expire] and
-// [Opened.MakeDue] alone. Cases run one after another, each on a store of its
+// [Opened.MakeDue] alone, but for the clients that call at once, whose leases
+// of a tenth of a second really run out. Cases run one after another, each on a store of its
 // own.
 //
 // What is not done: nothing here kills a server or cuts a connection; the
@@ -125,6 +127,7 @@ func Run[Tx any](t *testing.T, h Harness[Tx]) {
 		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) { h.play(t, c) })
 	}
 	t.Run("random_commands", func(t *testing.T) { h.random(t) })
+	t.Run("histories", func(t *testing.T) { h.histories(t) })
 }
 
 // play runs one case on a store of its own.
