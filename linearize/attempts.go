@@ -489,7 +489,8 @@ func (r *chargeRules) ended(s *chargeState, c *laneCall, by *op) {
 	if c.charge {
 		row.options, row.since = row.left(leavesCharged), by
 	}
-	row.over, row.doubt = c.dead, false
+	// A sweep for a removed handler goes on.
+	row.over, row.doubt = c.dead, row.doubt && r.facts.removed[g.of.Handler]
 	s.put(row.revived())
 }
 
@@ -508,7 +509,11 @@ func (r rowState) revived() rowState {
 func (s *chargeState) requeue(d *delivery, by *op) {
 	row := s.row(d)
 	s.put(rowState{of: d, options: []charges{{}}, doubt: row.doubt, revivable: row.revivable, since: by})
-	if s.mayBeBuried(d) {
+	switch {
+	case !s.mayBeBuried(d):
+	case !row.over && !row.doubt:
+		s.hasLeft(d) // nothing else can have killed it
+	default:
 		s.lane = s.lane.marked(func(e entry) leaving {
 			if e.grant != nil && e.grant.of == d {
 				return leavesFree

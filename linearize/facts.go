@@ -60,6 +60,7 @@ type delivery struct {
 	publishes     int  // transactions that may have published the event
 	transactional bool // its handler completes in a transaction of its own
 	seen          bool // a row of it was granted or listed
+	lostOnly      bool // … in calls that the store lost
 	mayDie        bool // somebody may have made it a dead letter
 	mayFollow     bool // another of its key may stand before it
 }
@@ -196,7 +197,7 @@ func (f *facts) gather(o *op) {
 		if out, ok := o.Output.(engine.ListReply); ok {
 			for i := range out.Deliveries {
 				row := &out.Deliveries[i].Delivery
-				d := f.row(row)
+				d := f.row(row, o)
 				d.mayDie = d.mayDie || isDead(row)
 			}
 		}
@@ -242,7 +243,7 @@ func (f *facts) gatherClaim(o *op) {
 	f.refusals = f.refusals || reply.Stuck > 0
 	for i := range reply.Picks {
 		p := &reply.Picks[i]
-		d := f.row(&p.Delivery)
+		d := f.row(&p.Delivery, o)
 		name := nameOf(&p.Lease)
 		if f.grants[name] == nil {
 			g := &grant{run: len(d.grants) + 1, lease: p.Lease, row: p.Delivery, of: d}
@@ -252,13 +253,13 @@ func (f *facts) gatherClaim(o *op) {
 	}
 }
 
-// row registers a delivery row that somebody saw.
-func (f *facts) row(row *engine.Delivery) *delivery {
+// row registers a delivery row that a call saw.
+func (f *facts) row(row *engine.Delivery, o *op) *delivery {
 	d := f.delivery(Name{row.Event, row.Handler}, row.Key)
-	if !d.seen {
-		d.seen, d.id, d.key, d.lane, d.sequence = true, row.ID, row.Key, row.Lane, row.Sequence
+	if lost := o.Outcome == Lost; !d.seen || d.lostOnly && !lost {
+		d.seen, d.lostOnly, d.id, d.key, d.lane, d.sequence = true, lost, row.ID, row.Key, row.Lane, row.Sequence
 	}
-	if d.sequence != row.Sequence {
+	if d.sequence != row.Sequence && (d.lostOnly || o.Outcome != Lost) {
 		d.sequence = -1
 	}
 	if d.id != row.ID {

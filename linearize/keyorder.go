@@ -34,6 +34,8 @@ type keyItem struct {
 	dead     bool
 	requeued bool // it was dead: it has given its place up
 	doubt    bool // it may be gone or dead
+	// loose: a publish without an answer put it where its sequence is not known.
+	loose bool
 	// revivable: a Requeue without an answer may bring it back once it is dead.
 	revivable bool
 }
@@ -72,7 +74,7 @@ func (s keyState) appendKey(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(s.items)))
 	for _, i := range s.items {
 		b = binary.AppendUvarint(b, uint64(i.of.index))
-		b = appendBool(appendBool(appendBool(appendBool(b, i.dead), i.requeued), i.doubt), i.revivable)
+		b = appendBool(appendBool(appendBool(appendBool(appendBool(b, i.dead), i.requeued), i.doubt), i.revivable), i.loose)
 	}
 	b = binary.AppendUvarint(b, uint64(len(s.live)))
 	for _, g := range s.live {
@@ -154,7 +156,7 @@ func (r keyRules) published(s keyState, p *part[keyCall]) ([]keyState, *misfit) 
 			s.last = max(s.last, d.sequence)
 		}
 		// A sweep for a removed handler may take it at any time.
-		s.insert(keyItem{of: d, doubt: perhaps || r.facts.removed[d.Handler]})
+		s.insert(keyItem{of: d, doubt: perhaps || r.facts.removed[d.Handler], loose: perhaps && d.sequence == 0})
 	}
 	return one(s), nil
 }
@@ -180,12 +182,31 @@ func (r keyRules) granted(s keyState, p *part[keyCall]) ([]keyState, *misfit) {
 	}
 	s.live, s.since = picks, p.op
 	s.items = slices.Clone(s.items)
-	for _, g := range picks {
-		if at := s.find(g.of); !r.facts.removed[g.of.Handler] {
+	for i, g := range picks {
+		at := s.find(g.of)
+		if s.items[at].loose {
+			at = s.place(at, picks[:i])
+		}
+		if !r.facts.removed[g.of.Handler] {
 			s.items[at].doubt = false // it was there
 		}
 	}
 	return one(s), nil
+}
+
+// place gives a loose item that was granted the place that the grant tells:
+// behind the pick before it, else where it is, before all that is pending.
+func (s *keyState) place(at int, before []*grant) int {
+	item := s.items[at]
+	item.loose = false
+	if len(before) == 0 {
+		s.items[at] = item
+		return at
+	}
+	s.items = slices.Delete(s.items, at, at+1)
+	at = s.find(before[len(before)-1].of) + 1
+	s.items = slices.Insert(s.items, at, item)
+	return at
 }
 
 // mayHead checks that a delivery is the first that is pending.
@@ -219,6 +240,8 @@ func (s *keyState) mayFollow(picks []*grant, i int) *misfit {
 		return mismatch(nil, "%s was charged and brings followers", picks[0].of.Name)
 	case at < 0 || s.items[at].dead:
 		return mismatch(s.since, "%s is not pending", g.of.Name)
+	case s.items[at].loose:
+		return nil
 	case at < from:
 		return mismatch(s.since, "%s stands before %s", g.of.Name, before.of.Name)
 	}

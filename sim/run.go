@@ -128,7 +128,15 @@ const judgedSeeds = 20
 
 // recorded reports whether the history of calls is recorded and judged.
 func (o *Options) recorded() bool {
-	return !o.unjudged && (o.Histories || o.HistoryAlone || o.Schedule == nil && o.Seed%judgedSeeds == 0)
+	return !o.unjudged && (o.Histories || o.HistoryAlone || o.calledFor())
+}
+
+// calledFor reports whether the seed, or the schedule, asks for its history.
+func (o *Options) calledFor() bool {
+	if o.Schedule != nil {
+		return o.Schedule.Checker == linearizability
+	}
+	return o.Seed%judgedSeeds == 0
 }
 
 // runner runs seeds one after another on one goroutine.
