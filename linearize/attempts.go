@@ -547,15 +547,19 @@ func (s *chargeState) doubt(d *delivery, by *op) {
 
 // purge notes that dead rows may be gone, and new ones of the same name begin
 // with nothing charged.
-func (s *chargeState) purge(list []*delivery, by *op) {
+func (s *chargeState) purge(list []*delivery, by *op) (changed bool) {
 	for _, d := range list {
-		row := s.row(d)
-		if row.over || row.doubt {
-			row.options, row.since = sortedOptions(append(slices.Clone(row.options), charges{})), by
-			row.over, row.gone, row.doubt = false, false, true
-			s.put(row)
+		i, known := s.find(d)
+		if !known || !s.rows[i].over && (!s.rows[i].doubt || slices.Contains(s.rows[i].options, charges{})) {
+			continue
 		}
+		row := s.rows[i]
+		row.options, row.since = sortedOptions(append(slices.Clone(row.options), charges{})), by
+		row.over, row.gone, row.doubt = false, false, true
+		s.put(row)
+		changed = true
 	}
+	return changed
 }
 
 // forget drops rows about which there is nothing to know, and completed ones
@@ -576,9 +580,10 @@ func (s *chargeState) forgettable(r rowState) bool {
 func (r *chargeRules) effects(s chargeState, p, at *part[laneCall]) []chargeState {
 	c := &p.in
 	if c.kind == rowsPurged {
-		next := s
-		next.purge(c.deliveries, p.op)
-		return []chargeState{next}
+		if next := s; next.purge(c.deliveries, p.op) {
+			return []chargeState{next}
+		}
+		return nil
 	}
 	var list []chargeState
 	for _, to := range r.lanes.openMoves(s.lane, p, at) {
