@@ -33,13 +33,8 @@ func (v *laneView) open(o *op) {
 		}
 	case engine.RelinquishInput:
 		v.openRelinquish(o, &in)
-	case engine.RequeueInput:
-		v.requeue(o, &in)
-	case engine.UnsubscribeInput:
-		v.doubt(o, "Unsubscribe", v.sweptBy(o))
-	case engine.PurgeInput:
-		v.doubt(o, "Purge", v.sweptBy(o))
-		v.openRows(o, rowsPurged, v.reborn(o))
+	default:
+		v.operated(o)
 	}
 }
 
