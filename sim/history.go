@@ -26,6 +26,7 @@ type history struct {
 	w     *world
 	at    int64
 	calls []*told
+	most  int // calls to record
 	full  bool
 }
 
@@ -56,7 +57,7 @@ func (h *history) begin(client int, in any) *told {
 	if h == nil || h.full {
 		return nil
 	}
-	if len(h.calls) == mostCalls {
+	if len(h.calls) == h.most {
 		h.full, h.calls = true, nil
 		return nil
 	}
@@ -180,7 +181,7 @@ func (h *history) rewound(keep int64) {
 
 // History says what became of the history of a run.
 type History struct {
-	Calls int // recorded
+	Calls int // recorded; at least so many when TooLong
 	Open  int // of them: without an answer
 	Lost  int // of them: struck out, because the store lost them
 	// TooLong: there were more calls than are recorded, and nothing was judged.
@@ -236,7 +237,7 @@ func (h *history) closing() {
 func (h *history) judge() *History {
 	h.closing()
 	if h.full {
-		return &History{TooLong: true}
+		return &History{Calls: h.most, TooLong: true}
 	}
 	found := &History{Calls: len(h.calls)}
 	family := linearize.Locking
@@ -281,7 +282,7 @@ func (w *world) judgeHistory() *History {
 // String says in a few words what was found.
 func (h *History) String() string {
 	if h.TooLong {
-		return fmt.Sprintf("unknown: more than %d calls", mostCalls)
+		return fmt.Sprintf("unknown: more than %d calls", h.Calls)
 	}
 	return fmt.Sprintf("%s: %d calls, %d open, %d lost", h.Status(), h.Calls, h.Open, h.Lost)
 }

@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/relaybus-go/relaybus/faults"
@@ -64,7 +62,7 @@ func TestLostCommitsAreStruckOut(t *testing.T) {
 		o := Options{Seed: seed, Faults: set, Store: "pg"}
 		knobs, source := knobsOf(&o)
 		w := newWorld(knobs, newSeeded(seed, knobs.odds(source)), &r.pool)
-		w.history = &history{w: w}
+		w.history = &history{w: w, most: mostCalls}
 		w.play(nil)
 		if h := w.history.judge(); h.Status() != linearize.OK {
 			t.Errorf("seed %d: %v\n%s", seed, h, &h.Report)
@@ -87,17 +85,17 @@ func TestLostCommitsAreStruckOut(t *testing.T) {
 
 // A history with too many calls is given up, and says so.
 func TestTooManyCalls(t *testing.T) {
-	var text strings.Builder
-	for i := range mostCalls / 3 {
-		fmt.Fprintf(&text, `{"at":%d,"id":"e%d","type":"t"}`+"\n", 100+i/50, i)
-	}
-	work, err := ReadWorkload(strings.NewReader(text.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rep := One(Options{Workload: work, Histories: true})
-	wantClean(t, &rep)
-	if h := rep.History; !h.TooLong || h.Status() != linearize.Unknown || h.String() != "unknown: more than 10000 calls" {
+	r := &runner{}
+	defer r.close()
+	o := Options{Seed: 1}
+	knobs, source := knobsOf(&o)
+	w := newWorld(knobs, newSeeded(o.Seed, knobs.odds(source)), &r.pool)
+	w.history = &history{w: w, most: 50}
+	w.play(nil)
+	if h := w.judgeHistory(); !h.TooLong || h.Status() != linearize.Unknown || h.String() != "unknown: more than 50 calls" {
 		t.Errorf("it is %v", h)
+	}
+	if w.checks.violation != nil {
+		t.Error(w.checks.violation)
 	}
 }

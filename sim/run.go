@@ -173,7 +173,7 @@ func (r *runner) runWith(o *Options, knobs Knobs, d driver) Report {
 	w := newWorld(knobs, d, &r.pool)
 	w.observe, w.checks.model.blind, w.checks.deaf = o.observe, o.Blind || o.HistoryAlone, o.HistoryAlone
 	if o.recorded() {
-		w.history = &history{w: w}
+		w.history = &history{w: w, most: mostCalls}
 	}
 	w.play(o.Workload)
 	judged := w.judgeHistory()
