@@ -196,6 +196,7 @@ func (w *world) writeEffect(ctx context.Context, tx *simstore.Tx, r *handlerRun)
 	if err := tx.Put(ctx, effectTable, row, nil); err != nil {
 		return err
 	}
+	w.current.told.effect(r)
 	return w.count(ctx, tx, r.run.Picked.Delivery.Key)
 }
 

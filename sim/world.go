@@ -64,6 +64,7 @@ type world struct {
 	fired, worked                                                                                []int // per kind of fault
 
 	checks  checks
+	history *history // nil: not recorded
 	observe observer
 	discard *slog.Logger
 }

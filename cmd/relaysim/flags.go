@@ -33,6 +33,7 @@ type settings struct {
 	replay   paths
 	trace    string
 	shrink   bool
+	html     string
 	json     bool
 	verbose  bool
 
@@ -67,6 +68,8 @@ func newFlags(s *settings) *flag.FlagSet {
 	f.StringVar(&s.workload, "workload", "", "publish the events of this `file`: one JSON object a line with at, id, type, key, payload")
 	f.Var(&s.replay, "replay", "replay this schedule, or every schedule of this `folder`; repeatable")
 	f.StringVar(&s.trace, "trace", "", "write what the store did as NDJSON to this `file`, or with many seeds to files in this folder")
+	f.BoolVar(&s.options.Histories, "histories", false, "judge the history of calls of every seed, not only of every 20th")
+	f.StringVar(&s.html, "html", "", "draw an illegal history to this `file`: that of the seed, or of the first of many that fails")
 	f.BoolVar(&s.shrink, "shrink", false, "reduce a failure and print its schedule")
 	f.BoolVar(&s.json, "json", false, "print one JSON object per seed")
 	f.BoolVar(&s.verbose, "v", false, "print one line per event, and a legend")
@@ -140,9 +143,13 @@ func (s *settings) check(given map[string]bool) error {
 	s.options = sim.Options{
 		Seed: s.seed, Faults: set, Store: s.store,
 		Workers: s.workers, Lanes: s.lanes, Events: s.events, Keys: s.keys, Steps: s.steps,
+		Histories: s.options.Histories || s.html != "" && !s.many,
 	}
 	if given["keys"] && s.keys == 0 {
 		s.options.Keys = -1
+	}
+	if err := s.checkHTML(); err != nil {
+		return err
 	}
 	return s.readWorkload()
 }

@@ -4,8 +4,13 @@
 //
 //	relaysim -seed 1 -faults crash,expire
 //	relaysim -seeds 20000
+//	relaysim -seeds 2000 -histories -html picture.html
 //	relaysim -replay sim/testdata/corpus
 //	relaysim mutants
+//
+// What clients asked the store and were told is recorded for every 20th seed
+// and judged by package linearize; -histories does so for every seed, and -html
+// draws a history that no order of the calls explains.
 //
 // Exit codes: 0 clean, 1 a promise was broken, 2 usage, 3 the work did not
 // drain, 4 a history is not linearizable, 5 the store did what the protocol
@@ -25,6 +30,7 @@ const (
 	exitUnsafe    = 1
 	exitUsage     = 2
 	exitStalled   = 3
+	exitIllegal   = 4
 	exitRefused   = 5
 	exitDiverging = 6
 )

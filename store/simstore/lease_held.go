@@ -23,6 +23,11 @@ func (s *Store) ExtendLease(ctx context.Context, in engine.ExtendLeaseInput) (en
 	if err != nil {
 		return engine.ExtendLeaseReply{}, err
 	}
+	for i := range reply.Verdicts {
+		if mutant.On("refused-renewal-reported") {
+			reply.Verdicts[i] = engine.Applied
+		}
+	}
 	reply.Now = s.db.sched.Now()
 	return reply, nil
 }

@@ -40,6 +40,7 @@ var Mutants = []mutant.Info{
 	{Name: "lost-not-charged", Says: "a lane is claimed from before what it lost was charged"},
 	{Name: "charge-only-first-lost", Says: "only the first lost row is written, so an old completion of another commits"},
 	{Name: "renewal-by-former-owner", Says: "a lane is renewed by a worker that lost it"},
+	{Name: "refused-renewal-reported", Says: "a renewal that was refused is reported as accepted; only its caller can see that"},
 	{Name: "relinquish-without-epoch-or-order", Says: "a late Relinquish gives back a lane that was claimed again"},
 	{Name: "relinquish-with-work-in-flight", Says: "a lane is given back while its holder runs deliveries of it"},
 	{Name: "same-id-publish-drops-handler", Says: "publishing a known id adds no delivery for a handler it never had one for"},

@@ -1,7 +1,8 @@
 // Package storetest is the conformance suite that every store of the engine
 // runs: small cases, each with an explanation of what a user would lose, and
 // then long random sequences of calls whose replies are compared with
-// [protocol.State], stepped beside the store.
+// [protocol.State], stepped beside the store, and last several clients at once,
+// whose history of calls is judged by package linearize.
 //
 // # Testing a new store
 //
@@ -23,7 +24,9 @@
 //
 // [Opened] says what each function does. Expire and MakeDue stand in for time:
 // the clock of a server cannot be set, so the suite takes leases of an hour and
-// writes the one date when something is to run out or to be due. They are plain
+// writes the one date when something is to run out or to be due; only the
+// clients that call at once take leases of a tenth of a second, which really run
+// out. They are plain
 // writes beside the store, not calls of it. Put and Count are the user's own
 // table, to see whether an effect was committed with its completion. The rest
 // is optional, and what needs it is skipped with a reason: a store is finished
@@ -35,7 +38,7 @@
 // CompleteMany (lease_cases.go, finish_cases.go), Complete and InTx
 // (isolation_cases.go), chains (chain_cases.go), the Operator
 // (operate_cases.go), bad rows (stuck_cases.go), interleavings
-// (attack_cases.go), load, random commands. go test -run names one case.
+// (attack_cases.go), load, random commands, histories. go test -run names one case.
 //
 // # What a store must do that the interfaces do not say
 //

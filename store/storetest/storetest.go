@@ -133,6 +133,7 @@ func Run[Tx any](t *testing.T, h Harness[Tx]) {
 		})
 	}
 	t.Run("random_commands", func(t *testing.T) { h.random(t) })
+	t.Run("histories", func(t *testing.T) { h.histories(t) })
 }
 
 // play runs one case on a store of its own.
