@@ -36,6 +36,8 @@ type settings struct {
 	json     bool
 	verbose  bool
 
+	judgedFrom int // seeds from which a batch fails for what it did not reach
+
 	options sim.Options
 }
 
@@ -75,7 +77,7 @@ func newFlags(s *settings) *flag.FlagSet {
 
 // parse reads the flags; ok is false when there is nothing to run.
 func parse(args []string, stderr io.Writer) (s *settings, code int, ok bool) {
-	s = &settings{}
+	s = &settings{judgedFrom: judgedFrom}
 	f := newFlags(s)
 	f.SetOutput(io.Discard)
 	if err := f.Parse(args); err != nil {
@@ -83,6 +85,7 @@ func parse(args []string, stderr io.Writer) (s *settings, code int, ok bool) {
 			fmt.Fprint(stderr, usage)
 			f.SetOutput(stderr)
 			f.PrintDefaults()
+			fmt.Fprint(stderr, exitCodes)
 			fmt.Fprintf(stderr, "\n-v prints %s\n\nfault kinds:\n", sim.Legend)
 			for _, k := range faults.All() {
 				fmt.Fprintf(stderr, "  %-14s %s\n", k.Name, k.Says)

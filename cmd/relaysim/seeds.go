@@ -99,10 +99,13 @@ func (s *settings) runMany() int {
 		code = exitOf(rep.Verdict)
 		return false
 	})
-	if code == exitClean && !s.json {
+	if code != exitClean {
+		return code
+	}
+	if !s.json {
 		total.print(s.stdout, time.Since(began))
 	}
-	return code
+	return s.judge(&total)
 }
 
 // runTraced runs many seeds one after another, each with a trace of its own.
