@@ -56,6 +56,12 @@ func (w *world) sortFaults() {
 	}
 }
 
+// strikesInTime reports whether kinds with the target are asked about at every
+// tick.
+func strikesInTime(t faults.Target) bool {
+	return t == faults.OnWorld || t == faults.OnWorker || t == faults.OnLane
+}
+
 // draw asks whether the kind strikes, and how.
 func (w *world) draw(i, actor int) int {
 	if w.calm {

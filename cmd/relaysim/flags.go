@@ -36,6 +36,10 @@ type settings struct {
 	json     bool
 	verbose  bool
 
+	explore    bool
+	deviations int
+	runs       int
+
 	judgedFrom int // seeds from which a batch fails for what it did not reach
 
 	options sim.Options
@@ -70,6 +74,9 @@ func newFlags(s *settings) *flag.FlagSet {
 	f.Var(&s.replay, "replay", "replay this schedule, or every schedule of this `folder`; repeatable")
 	f.StringVar(&s.trace, "trace", "", "write what the store did as NDJSON to this `file`, or with many seeds to files in this folder")
 	f.BoolVar(&s.shrink, "shrink", false, "reduce a failure and print its schedule")
+	f.BoolVar(&s.explore, "explore", false, "in place of seeds, try every choice of one small world")
+	f.IntVar(&s.deviations, "deviations", usualDeviations, "with -explore, in how many choices a run may differ from the calm one")
+	f.IntVar(&s.runs, "runs", usualRuns, "with -explore, how many `runs` to make at most on each store; 0: as many as it takes")
 	f.BoolVar(&s.json, "json", false, "print one JSON object per seed")
 	f.BoolVar(&s.verbose, "v", false, "print one line per event, and a legend")
 	return f
@@ -139,6 +146,9 @@ func (s *settings) check(given map[string]bool) error {
 	s.many = given["seeds"] || given["for"]
 	if s.verbose && s.many {
 		return errors.New("-v prints a line per event: give one -seed, not -seeds or -for")
+	}
+	if err := s.checkExplore(given); err != nil {
+		return err
 	}
 	s.options = sim.Options{
 		Seed: s.seed, Faults: set, Store: s.store,

@@ -5,6 +5,7 @@
 //	relaysim -seed 1 -faults crash,expire
 //	relaysim -seeds 20000
 //	relaysim -replay sim/testdata/corpus
+//	relaysim -explore
 //	relaysim mutants
 //
 // Exit codes: 0 clean, 1 a promise was broken, 2 usage, 3 the work did not
@@ -50,6 +51,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	s.args, s.stdout, s.stderr = args, stdout, stderr
 	if len(s.replay) > 0 {
 		return s.runReplay()
+	}
+	if s.explore {
+		return s.runExplore()
 	}
 	return s.runSeeds()
 }

@@ -224,12 +224,16 @@ func (s *settings) reduce(out io.Writer, rep *sim.Report) {
 }
 
 // command reproduces one seed.
-func (s *settings) command(seed uint64) string {
+func (s *settings) command(seed uint64) string { return s.commandWith("-seed", fmt.Sprint(seed)) }
+
+// commandWith is the command line that does what these flags say, with all that
+// was fixed.
+func (s *settings) commandWith(what ...string) string {
 	words := []string{"go", "run"}
 	if name := planted(); name != "" {
 		words = append([]string{"RELAYBUS_MUTANT=" + name}, append(words, "-tags", "relaybus_mutants")...)
 	}
-	words = append(words, "./cmd/relaysim", "-seed", fmt.Sprint(seed), "-faults", s.options.Faults.String())
+	words = append(append(words, "./cmd/relaysim"), append(what, "-faults", s.options.Faults.String())...)
 	for _, f := range []struct {
 		name, value string
 		given       bool
