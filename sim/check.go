@@ -82,7 +82,7 @@ func (c *checks) init(w *world) {
 		c.effects,
 		&keyOrder{c: c},
 		&lostDeliveries{c: c},
-		&invented{c: c},
+		&invented{c: c, grants: map[leaseName]bool{}},
 		&holders{c: c},
 		&fenced{c: c},
 		&dropped{c: c},

@@ -14,11 +14,14 @@ import (
 func holds(l *protocol.Lane, t *protocol.Token) bool {
 	return l != nil &&
 		(l.Epoch == t.Epoch || mutant.On("complete-without-epoch-check")) &&
-		(l.Holder == t.Holder || mutant.On("complete-without-holder-check"))
+		(l.Holder == t.Holder || mutant.On("complete-without-holder-check") || mutant.On("epoch-alone-fences"))
 }
 
 // lists reports whether the lane lists the run.
 func lists(l *protocol.Lane, lease *engine.Lease) bool {
+	if mutant.On("complete-without-claim-check") || mutant.On("epoch-alone-fences") {
+		return slices.ContainsFunc(l.InFlight, func(f protocol.InFlight) bool { return f.Delivery == lease.Delivery })
+	}
 	return slices.Contains(l.InFlight, lease.Entry()) || mutant.On("complete-without-inflight-check")
 }
 
