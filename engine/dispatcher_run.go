@@ -142,6 +142,9 @@ func (d *Dispatcher) adoptPicks(at, sent Instant, picks []Picked) int {
 		d.count(j, +1)
 	}
 	late := at.since(sent) >= d.cfg.Lease
+	if late && len(picks) > 0 {
+		probeLateGrant.Hit()
+	}
 	for _, c := range d.chains[first:] {
 		d.admit(at, c, late)
 	}
@@ -163,6 +166,7 @@ func (d *Dispatcher) admit(at Instant, c *chain, late bool) {
 	case head.picked.Event == nil:
 		d.finish(at, c, head, end{kind: endBury, err: "the event of this delivery is missing from the store"})
 	case int(head.picked.Delivery.Attempts) >= c.handler.MaxAttempts && !mutant.On("limit-ignored"):
+		probeNoAttempts.Hit()
 		d.finish(at, c, head, end{kind: endBury, err: buriedText(&head.picked.Delivery)})
 	}
 }
@@ -200,6 +204,9 @@ func (c *chain) next() *job {
 		case jobWaiting:
 			if i > 0 && c.handler.Transactional {
 				return nil
+			}
+			if i > 0 {
+				probeEarlyNext.Hit()
 			}
 			return j
 		case jobSucceeded:
@@ -244,11 +251,13 @@ func (d *Dispatcher) runReturned(at Instant, in RunReturned) {
 	c := j.chain
 	d.noteCommit(j.lease.Delivery, in.Result.Outcome)
 	if j.state == jobZombie {
+		probeZombie.Hit()
 		d.remove(c, j)
 		return
 	}
 	switch outcome := in.Result.Outcome; {
 	case outcome == Succeeded && j.orphaned:
+		probeBrokenChain.Hit()
 		d.giveBack(at, c, j)
 	case outcome == Succeeded:
 		d.set(j, jobSucceeded)
@@ -273,6 +282,7 @@ func (d *Dispatcher) runReturned(at Instant, in RunReturned) {
 // cancelled is given back: it is not charged.
 func (d *Dispatcher) runFailed(at Instant, c *chain, j *job, result RunResult) {
 	if j.cancelled && !mutant.On("cancelled-run-charged") {
+		probeCancelled.Hit()
 		d.giveBack(at, c, j)
 		return
 	}
@@ -383,6 +393,7 @@ func (d *Dispatcher) releaseDraining() {
 		}
 		for i, j := range c.members {
 			if i > 0 && j.state == jobWaiting {
+				probeDrained.Hit()
 				d.set(j, jobReleasing)
 			}
 		}
@@ -478,12 +489,14 @@ func (d *Dispatcher) graceOf(h *dispatchHandler, j *job) time.Duration {
 // worker does. One that is committing is waited for instead.
 func (d *Dispatcher) runRetired(at Instant, in RunRetired) {
 	if !in.Done {
+		probeSpared.Hit()
 		return
 	}
 	j := d.takeRun(in.ID)
 	if j == nil || j.chain == nil {
 		return
 	}
+	probeRetired.Hit()
 	c := j.chain
 	d.observeEnd(ObservedRetired, c, j, j.cut)
 	switch {

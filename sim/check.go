@@ -124,6 +124,7 @@ func (w *world) committed(x simstore.Committed) {
 			panic(fmt.Sprintf("sim: the store committed at position %d after %d", x.Position, len(c.log)-1))
 		}
 	}
+	w.noteIssued(&x)
 	w.spring(x)
 	if w.observe != nil {
 		w.observe.committed(w, x)
@@ -187,6 +188,7 @@ func (c *checks) rewound(keep int64) {
 		return
 	}
 	c.lost += len(c.log) - int(keep)
+	noteLost(c.log[keep:])
 	clear(c.log[keep:])
 	c.log = c.log[:keep]
 	c.rewinding = true

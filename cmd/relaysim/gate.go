@@ -11,7 +11,7 @@ import (
 
 // A batch of worthAWord seeds says what it did not reach. One of judgedFrom
 // fails for it: the rarest probe that is not declared rare is hit by one seed
-// in 250, so a batch of this size misses it once in five hundred million.
+// in 215, so a batch of this size misses it less than once in a billion.
 const (
 	worthAWord = 500
 	judgedFrom = 5000

@@ -25,6 +25,26 @@ func lists(l *protocol.Lane, lease *engine.Lease) bool {
 	return slices.Contains(l.InFlight, lease.Entry()) || mutant.On("complete-without-inflight-check")
 }
 
+// accepts reports whether the lane accepts an end of the run, and counts why
+// not.
+func accepts(l *protocol.Lane, lease *engine.Lease) bool {
+	switch {
+	case !holds(l, &lease.Token):
+		if otherHands.Hit(); l != nil && l.Epoch == lease.Epoch && !l.Holder.IsZero() {
+			epochReissued.Hit()
+		}
+		return false
+	case lists(l, lease):
+		return true
+	}
+	if slices.ContainsFunc(l.InFlight, func(f protocol.InFlight) bool { return f.Delivery == lease.Delivery }) {
+		otherClaim.Hit()
+	} else {
+		unlisted.Hit()
+	}
+	return false
+}
+
 // listsLease is the guard that Release needs: no row, no predecessor.
 func listsLease(l *protocol.Lane, lease *engine.Lease) bool {
 	return l.Epoch == lease.Epoch && l.Holder == lease.Holder && slices.Contains(l.InFlight, lease.Entry())
@@ -37,7 +57,11 @@ func heldBack(st *stmt, lease *engine.Lease) bool {
 		return false
 	}
 	before := read(st, st.tx.db.deliveries, lease.After)
-	return before != nil && before.Status == protocol.Pending
+	if before == nil || before.Status != protocol.Pending {
+		return false
+	}
+	behindPending.Hit()
+	return true
 }
 
 // Complete deletes the delivery inside the handler's transaction tx. On
@@ -194,6 +218,9 @@ func (s *Store) end(ctx context.Context, name string, e *ending, settle bool) (e
 // later, the rest could complete before its predecessor ran again.
 func (e *ending) left(l *protocol.Lane, refused bool) *protocol.Lane {
 	next := *l
+	if len(e.rest) > 0 {
+		restReleased.Hit()
+	}
 	next.InFlight = slices.DeleteFunc(slices.Clone(l.InFlight), func(f protocol.InFlight) bool {
 		if f == e.lease.Entry() {
 			return true
@@ -207,6 +234,7 @@ func (e *ending) left(l *protocol.Lane, refused bool) *protocol.Lane {
 		return false
 	})
 	if refused {
+		endsRefused.Hit()
 		next.Stuck = with(next.Stuck, e.lease.Delivery)
 	}
 	return &next

@@ -15,6 +15,7 @@ import (
 func (c *call) completeManyLocking(leases []engine.Lease, ended []engine.Ended) error {
 	err := c.completeBatch(leases, ended, false)
 	if engine.IsDefinite(err) {
+		oneByOne.Hit()
 		err = c.completeBatch(leases, ended, true)
 	}
 	return err
@@ -141,6 +142,7 @@ func (b *batch) refusedBefore(i int) bool {
 	}
 	for j := range i {
 		if b.leases[j].Delivery == after && (b.ended[j].Err != nil || b.ends[j].verdict == protocol.LeaseLost) {
+			behindRefused.Hit()
 			return true
 		}
 	}
@@ -161,8 +163,10 @@ func (b *batch) lookAgain(t *Tx) error {
 	for _, i := range b.gone {
 		e := &b.ends[i]
 		l := read(&st, b.db.lanes, e.lease.Lane)
-		if !holds(l, &e.lease.Token) || !lists(l, &e.lease) || b.refusedBefore(i) || heldBack(&st, &e.lease) {
+		if !accepts(l, &e.lease) || b.refusedBefore(i) || heldBack(&st, &e.lease) {
 			e.lost(st.snap)
+		} else {
+			goneApplied.Hit()
 		}
 		if !b.followsHere(i) {
 			b.db.evaluated(protocol.CompleteMany{Leases: []engine.Lease{e.lease}, Verdicts: []protocol.Verdict{e.verdict}})
@@ -212,6 +216,7 @@ func (b *batch) note(t *Tx) {
 		case e.verdict == protocol.LeaseLost && e.judged != current:
 			t.note(one, e.judged)
 		case e.verdict == protocol.Applied && !b.listed(e):
+			listReplaced.Hit()
 			t.note(one, b.snap)
 		case apart:
 			t.note(one, current)
