@@ -53,7 +53,7 @@ func (p *paths) Set(v string) error { *p = append(*p, v); return nil }
 
 const usage = `relaysim runs the relaybus engine against a simulated store and checks every promise.
 
-usage: relaysim [flags]            run seeds, or replay schedules
+usage: relaysim [flags]            run seeds, replay schedules, or explore
        relaysim mutants [flags]    run the planted bugs; every one must be caught
 
 `
