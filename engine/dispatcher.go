@@ -273,6 +273,7 @@ func (d *Dispatcher) callReturned(at Instant, in CallReturned) {
 // would shut a worker out until the next refresh of its subscriptions.
 func (d *Dispatcher) noteClock(err error) {
 	if errors.Is(err, ErrTooLate) && !mutant.On("clock-not-asked-anew") {
+		probeClockDoubted.Hit()
 		d.renew, d.clockDoubted = retryState{}, true
 	}
 }
@@ -281,6 +282,7 @@ func (d *Dispatcher) noteClock(err error) {
 func (d *Dispatcher) noteStore(err error) {
 	if err == nil {
 		if d.storeAway() {
+			probeBack.Hit()
 			d.emit(Observed{Event: ObservedStoreBack})
 		}
 		d.away, d.probe = 0, retryState{}
@@ -290,6 +292,7 @@ func (d *Dispatcher) noteStore(err error) {
 		return // the store answered
 	}
 	if d.away++; d.away == awayAfter {
+		probeAway.Hit()
 		d.emit(Observed{Event: ObservedStoreAway, Err: err})
 		d.joinBackOff()
 	}

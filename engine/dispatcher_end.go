@@ -15,6 +15,8 @@ const (
 	maxEndCalls        = 8
 )
 
+// An end was sent to a store that had stopped answering, alone, while the
+// others waited for what it brings.
 var probeOutage = probe.New("dispatcher: one end asked whether the store is back")
 
 func isRetryable(err error) bool { return errors.Is(err, ErrRetryable) }
@@ -185,6 +187,7 @@ func (d *Dispatcher) endReturned(at Instant, c *call, in CallReturned) {
 // end, or the COMMIT it settles, may have taken effect.
 func (d *Dispatcher) endKnown(at Instant, c *chain, j *job, v Verdict) {
 	d.observeEnd(endEvent(j.end, v), c, j, j.end.cause)
+	noteSettled(j.end, v)
 	if mutant.On("settle-lost-taken-for-commit") && j.end.settle && v == LeaseLost {
 		d.remove(c, j)
 		d.resume(c)
@@ -203,6 +206,16 @@ func (d *Dispatcher) endKnown(at Instant, c *chain, j *job, v Verdict) {
 		d.due.note(at.plus(j.end.delay), d.cfg.Poll)
 	}
 	d.remove(c, j)
+}
+
+func noteSettled(e end, v Verdict) {
+	switch {
+	case !e.settle:
+	case v == Applied:
+		probeSettledOpen.Hit()
+	default:
+		probeSettledOver.Hit()
+	}
 }
 
 // resume lets the rest of a chain run on; only a planted bug calls it.
@@ -235,6 +248,7 @@ func (d *Dispatcher) endFailed(at Instant, c *chain, j *job, err error) {
 	if IsDefinite(err) {
 		j.asked = j.unsure
 		if j.end.kind != endSnooze {
+			probeStuck.Hit()
 			d.observeEnd(ObservedStuck, c, j, err)
 			d.endKnown(at, c, j, LeaseLost)
 			return
@@ -256,6 +270,7 @@ func (d *Dispatcher) endUnsure(at Instant, j *job, err error) {
 	}
 	d.backOff(at, j)
 	if !j.unsure {
+		probeUnsure.Hit()
 		j.unsure, j.unsureAt = true, at
 	}
 }
@@ -281,6 +296,7 @@ func (d *Dispatcher) backOff(at Instant, j *job) {
 func (d *Dispatcher) settlement(j *job) end {
 	e := end{kind: endSnooze, delay: d.backoff(1), settle: true}
 	if d.unknownCount(j.lease.Delivery) >= 3 {
+		probeThirdUnknown.Hit()
 		e.kind, e.err = endReschedule, "the outcome of COMMIT was unknown three times in a row"
 	}
 	return e
@@ -458,6 +474,7 @@ func (d *Dispatcher) completionLost(at Instant, c *chain, j *job) {
 	d.observeEnd(ObservedLeaseLost, c, j, nil)
 	d.releaseAfter(at, c, j)
 	if j.lease.After != 0 {
+		probeFollowerLost.Hit()
 		// It may have been refused for its predecessor alone, and its lane
 		// lists it still.
 		j.asked, j.unsure, j.retry = false, false, retryState{}
@@ -470,6 +487,7 @@ func (d *Dispatcher) completionLost(at Instant, c *chain, j *job) {
 // completionRefused records a definite error of the store as a failed attempt.
 // A successor that waits in the same call was refused by its own verdict.
 func (d *Dispatcher) completionRefused(at Instant, c *chain, j *job, err error) {
+	probeRefused.Hit()
 	j.asked, j.unsure, j.retry = false, false, retryState{}
 	d.finish(at, c, j, d.failure(c, j, RunResult{Err: err, Delay: -1}))
 }

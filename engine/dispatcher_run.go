@@ -140,6 +140,9 @@ func (d *Dispatcher) adoptPicks(at, sent Instant, picks []Picked) int {
 		d.adopt(c, j, &picks[i])
 	}
 	late := at.since(sent) >= d.cfg.Lease
+	if late && len(picks) > 0 {
+		probeLateGrant.Hit()
+	}
 	for _, c := range d.chains[first:] {
 		d.admit(at, c, late)
 	}
@@ -189,6 +192,7 @@ func (d *Dispatcher) admit(at Instant, c *chain, late bool) {
 	case head.granted.Picked.Event == nil:
 		d.finish(at, c, head, end{kind: endBury, err: "the event of this delivery is missing from the store"})
 	case int(head.granted.Picked.Delivery.Attempts) >= c.handler.MaxAttempts && !mutant.On("limit-ignored"):
+		probeNoAttempts.Hit()
 		d.finish(at, c, head, end{kind: endBury, err: buriedText(&head.granted.Picked.Delivery)})
 	}
 }
@@ -226,6 +230,9 @@ func (c *chain) next() *job {
 		case jobWaiting:
 			if i > 0 && c.handler.Transactional {
 				return nil
+			}
+			if i > 0 {
+				probeEarlyNext.Hit()
 			}
 			return j
 		case jobSucceeded:
@@ -268,11 +275,13 @@ func (d *Dispatcher) runReturned(at Instant, in RunReturned) {
 	c := j.chain
 	d.noteCommit(j.lease.Delivery, in.Result.Outcome)
 	if j.state == jobZombie {
+		probeZombie.Hit()
 		d.remove(c, j)
 		return
 	}
 	switch outcome := in.Result.Outcome; {
 	case outcome == Succeeded && j.orphaned:
+		probeBrokenChain.Hit()
 		d.giveBack(at, c, j)
 	case outcome == Succeeded:
 		d.set(j, jobSucceeded)
@@ -297,6 +306,7 @@ func (d *Dispatcher) runReturned(at Instant, in RunReturned) {
 // cancelled is given back: it is not charged.
 func (d *Dispatcher) runFailed(at Instant, c *chain, j *job, result RunResult) {
 	if j.cancelled && !mutant.On("cancelled-run-charged") {
+		probeCancelled.Hit()
 		d.giveBack(at, c, j)
 		return
 	}
@@ -407,6 +417,7 @@ func (d *Dispatcher) releaseDraining() {
 		}
 		for i, j := range c.members {
 			if i > 0 && j.state == jobWaiting {
+				probeDrained.Hit()
 				d.set(j, jobReleasing)
 			}
 		}
@@ -502,12 +513,14 @@ func (d *Dispatcher) graceOf(h *dispatchHandler, j *job) time.Duration {
 // worker does. One that is committing is waited for instead.
 func (d *Dispatcher) runRetired(at Instant, in RunRetired) {
 	if !in.Done {
+		probeSpared.Hit()
 		return
 	}
 	j := d.takeRun(in.ID)
 	if j == nil || j.chain == nil {
 		return
 	}
+	probeRetired.Hit()
 	c := j.chain
 	d.observeEnd(ObservedRetired, c, j, j.cut)
 	switch {

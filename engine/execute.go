@@ -11,22 +11,11 @@ import (
 	"strings"
 
 	"github.com/relaybus-go/relaybus/internal/mutant"
-	"github.com/relaybus-go/relaybus/internal/probe"
 )
 
 // maxReruns is how often a transaction's body may run again after a conflict
 // within one attempt.
 const maxReruns = 3
-
-var (
-	probeRerun   = probe.New("execute: a conflict reran the body of a transaction")
-	probeReruns  = probe.NewRare("execute: conflicts used up the reruns of an attempt")
-	probeUnknown = probe.New("execute: the outcome of COMMIT is unknown")
-	probeFenced  = probe.New("execute: Complete lost the lease inside the transaction")
-	probePanic   = probe.New("execute: a handler panicked")
-	probeTooLate = probe.NewRare("execute: a transaction was not completed because its run was cancelled")
-	probeNoRoute = probe.NewRare("execute: the handler is not registered for this event type")
-)
 
 var (
 	errEventMissing = errors.New("the event row of this delivery is missing: the store is damaged; run Verify")
@@ -202,6 +191,7 @@ func failed(ctx context.Context, err error) RunResult {
 	result := RunResult{Outcome: Failed, Delay: -1}
 	var asked outcome
 	if errors.As(err, &asked) {
+		probeAsked.Hit()
 		result = asked.result()
 		if result.Outcome == Failed && result.Delay == 0 {
 			result.Delay = -1

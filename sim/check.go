@@ -84,7 +84,7 @@ func (c *checks) init(w *world) {
 		c.effects,
 		&keyOrder{c: c},
 		&lostDeliveries{c: c},
-		&invented{c: c},
+		&invented{c: c, grants: map[leaseName]bool{}},
 		&holders{c: c},
 		&fenced{c: c},
 		&dropped{c: c},
@@ -134,6 +134,7 @@ func (w *world) committed(x simstore.Committed) {
 		}
 	}
 	w.history.touched(x)
+	w.noteIssued(&x)
 	w.spring(x)
 	if w.observe != nil {
 		w.observe.committed(w, x)
@@ -202,6 +203,7 @@ func (c *checks) rewound(keep int64) {
 			c.lostCompletions(a)
 		}
 	}
+	noteLost(c.log[keep:])
 	clear(c.log[keep:])
 	c.log = c.log[:keep]
 	c.rewinding = true

@@ -256,6 +256,9 @@ func (w *world) crashStore(keep int64) {
 	if w.observe != nil {
 		w.observe.crashed(w, w.store.Position())
 	}
+	if w.acknowledged > w.store.Position() {
+		probeLostWord.Hit()
+	}
 	w.acknowledged = min(w.acknowledged, w.store.Position())
 	w.history.rewound(w.store.Position())
 	w.checks.rewound(w.store.Position())

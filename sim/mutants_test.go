@@ -72,6 +72,7 @@ func TestDirectCheckersAlone(t *testing.T) {
 	for name, checker := range map[mutant.Name]string{
 		"lost-complete-committed":         "AtMostOneCompletion",
 		"dead-claimable":                  "DeadStaysDead",
+		"claim-shows-uncommitted":         "NothingInvented",
 		"handlers-memory-dropped":         "CompletedStaysDone",
 		"unique-on-event-only":            "NoLostDelivery",
 		"takeover-keeps-epoch":            "FencedOut",

@@ -102,6 +102,12 @@ func (r *Report) Store() string { return storeName(r.Knobs.Semantics) }
 func knobsOf(o *Options) (Knobs, *rand.Rand) {
 	r := rand.New(rand.NewPCG(o.Seed, streamOf(1<<32)))
 	k := drawKnobs(r, o.Faults)
+	o.fix(&k)
+	return k, r
+}
+
+// fix applies what the options say to the knobs.
+func (o *Options) fix(k *Knobs) {
 	switch o.Store {
 	case "pg":
 		k.Semantics = protocol.Locking
@@ -114,7 +120,6 @@ func knobsOf(o *Options) (Knobs, *rand.Rand) {
 	override(&k.Keys, o.Keys)
 	override(&k.Steps, o.Steps)
 	k.Keys = max(k.Keys, 0)
-	return k, r
 }
 
 func override(knob *int, value int) {

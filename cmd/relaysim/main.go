@@ -6,6 +6,7 @@
 //	relaysim -seeds 20000
 //	relaysim -seeds 2000 -histories -html picture.html
 //	relaysim -replay sim/testdata/corpus
+//	relaysim -explore
 //	relaysim mutants
 //
 // What clients asked the store and were told is recorded for every 20th seed
@@ -14,7 +15,9 @@
 //
 // Exit codes: 0 clean, 1 a promise was broken, 2 usage, 3 the work did not
 // drain, 4 a history is not linearizable, 5 the store did what the protocol
-// does not allow, 6 two runs of one seed differed.
+// does not allow, 6 two runs of one seed differed, 7 a batch of 5,000 seeds or
+// more with every fault and no limits was clean, but missed a situation or a
+// fault that it claims to test.
 package main
 
 import (
@@ -33,6 +36,7 @@ const (
 	exitIllegal   = 4
 	exitRefused   = 5
 	exitDiverging = 6
+	exitUnreached = 7
 )
 
 func main() {
@@ -53,6 +57,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	s.args, s.stdout, s.stderr = args, stdout, stderr
 	if len(s.replay) > 0 {
 		return s.runReplay()
+	}
+	if s.explore {
+		return s.runExplore()
 	}
 	return s.runSeeds()
 }

@@ -108,13 +108,16 @@ func (s *settings) runMany() int {
 		}
 		return false
 	})
-	if code == exitClean && !s.json {
+	if code != exitClean {
+		return code
+	}
+	if !s.json {
 		total.print(s.stdout, time.Since(began))
 	}
-	if code == exitClean && s.html != "" {
+	if s.html != "" {
 		fmt.Fprintf(s.words(), "nothing was drawn: no seed failed\n")
 	}
-	return code
+	return s.judge(&total)
 }
 
 // runTraced runs many seeds one after another, each with a trace of its own.
@@ -264,12 +267,16 @@ func (s *settings) reduce(out io.Writer, rep *sim.Report) {
 }
 
 // command reproduces one seed.
-func (s *settings) command(seed uint64) string {
+func (s *settings) command(seed uint64) string { return s.commandWith("-seed", fmt.Sprint(seed)) }
+
+// commandWith is the command line that does what these flags say, with all that
+// was fixed.
+func (s *settings) commandWith(what ...string) string {
 	words := []string{"go", "run"}
 	if name := planted(); name != "" {
 		words = append([]string{"RELAYBUS_MUTANT=" + name}, append(words, "-tags", "relaybus_mutants")...)
 	}
-	words = append(words, "./cmd/relaysim", "-seed", fmt.Sprint(seed), "-faults", s.options.Faults.String())
+	words = append(append(words, "./cmd/relaysim"), append(what, "-faults", s.options.Faults.String())...)
 	for _, f := range []struct {
 		name, value string
 		given       bool

@@ -15,6 +15,7 @@ import (
 func (c *call) completeManyLocking(leases []engine.Lease, ended []engine.Ended) error {
 	err := c.completeBatch(leases, ended, false)
 	if engine.IsDefinite(err) {
+		oneByOne.Hit()
 		err = c.completeBatch(leases, ended, true)
 	}
 	return err
@@ -150,7 +151,11 @@ func (b *batch) refusedBefore(i int) bool {
 		return false
 	}
 	j := predecessorOf(b.leases, i)
-	return j >= 0 && (b.ended[j].Err != nil || b.ends[j].verdict == protocol.LeaseLost || mutant.On("follower-refused-for-nothing"))
+	refused := j >= 0 && (b.ended[j].Err != nil || b.ends[j].verdict == protocol.LeaseLost || mutant.On("follower-refused-for-nothing"))
+	if refused {
+		behindRefused.Hit()
+	}
+	return refused
 }
 
 // lookAgain judges the leases whose row is gone by the lane as it is after the
@@ -174,8 +179,10 @@ func (b *batch) lookAgain(t *Tx) error {
 			continue
 		}
 		l := read(&st, b.db.lanes, e.lease.Lane)
-		if !holds(l, &e.lease.Token) || !lists(l, &e.lease) || b.refusedBefore(i) || heldBack(&st, &e.lease) {
+		if !accepts(l, &e.lease) || b.refusedBefore(i) || heldBack(&st, &e.lease) {
 			e.lost(st.snap)
+		} else {
+			goneApplied.Hit()
 		}
 	}
 	return nil
@@ -209,6 +216,7 @@ func (b *batch) note(t *Tx) {
 		case e.verdict == protocol.LeaseLost && e.judged != current:
 			seen = b.snap
 		case e.verdict == protocol.Applied && !b.listed(e):
+			listReplaced.Hit()
 			a.Unlisted = append(a.Unlisted, e.lease.Delivery)
 			seen = b.snap
 		}

@@ -18,15 +18,17 @@ func (e *ending) completeSnapshot(st *stmt) error {
 	d := read(st, db.deliveries, e.lease.Delivery)
 	e.row, e.verdict = d, protocol.Applied
 	switch {
-	case !holds(l, &e.lease.Token) || !lists(l, &e.lease), d != nil && d.Lane != e.lease.Lane, heldBack(st, &e.lease):
+	case !accepts(l, &e.lease), d != nil && d.Lane != e.lease.Lane, heldBack(st, &e.lease):
 		e.lost(st.snap)
 		return nil
 	case d == nil:
+		goneInTx.Hit()
 		if e.lost(st.snap); mutant.On("complete-gone-row-applied") {
 			e.verdict = protocol.Applied
 		}
 		return nil
 	case d.Status != protocol.Pending || d.Fence != e.lease.Fence && !mutant.On("complete-without-epoch-check"):
+		fences.Hit()
 		e.lost(st.snap)
 		return nil
 	}
@@ -51,6 +53,7 @@ func (c *call) completeManySnapshot(leases []engine.Lease, ended []engine.Ended)
 	for i := range leases {
 		lease := &leases[i]
 		if predecessorFailed(leases, ended, i) {
+			behindRefused.Hit()
 			ended[i].Verdict = protocol.LeaseLost
 			c.brokenChain(leases, ended, i, began)
 			continue
@@ -128,6 +131,9 @@ func (c *call) deleteFenced(lease *engine.Lease, ended *engine.Ended) (found boo
 		t.note(protocol.CompleteMany{Leases: []engine.Lease{*lease}, Verdicts: []protocol.Verdict{protocol.Applied}}, current)
 	})
 	if d != nil && !deleted {
+		if d.Fence != lease.Fence {
+			fences.Hit()
+		}
 		c.verdict(lease, ended, protocol.LeaseLost)
 	}
 	return d != nil, err
@@ -139,7 +145,11 @@ func (c *call) pendingNow(id protocol.DeliveryID) bool {
 		return false
 	}
 	d := c.db.deliveries.rows[id].committed()
-	return d != nil && d.Status == protocol.Pending
+	if d == nil || d.Status != protocol.Pending {
+		return false
+	}
+	behindPending.Hit()
+	return true
 }
 
 // judgeGone reads the lane after the row was seen to be gone.
@@ -147,7 +157,8 @@ func (c *call) judgeGone(lease *engine.Lease, ended *engine.Ended) error {
 	return c.look("read lane", func(st *stmt) error {
 		l := read(st, c.db.lanes, lease.Lane)
 		v := protocol.LeaseLost
-		if holds(l, &lease.Token) && lists(l, lease) && !heldBack(st, lease) {
+		if accepts(l, lease) && !heldBack(st, lease) {
+			goneApplied.Hit()
 			v = protocol.Applied
 		}
 		c.verdict(lease, ended, v)
@@ -185,7 +196,10 @@ func (c *call) tryEnd(e *ending, text string, refused bool) error {
 		l := read(&st, c.db.lanes, e.lease.Lane)
 		d := read(&st, c.db.deliveries, e.lease.Delivery)
 		dead := d != nil && d.Status != protocol.Pending && !mutant.On("dead-revived-by-reschedule")
-		if !holds(l, &e.lease.Token) || !lists(l, &e.lease) || d == nil || d.Lane != e.lease.Lane || dead || heldBack(&st, &e.lease) {
+		if dead {
+			rowsDead.Hit()
+		}
+		if !accepts(l, &e.lease) || d == nil || d.Lane != e.lease.Lane || dead || heldBack(&st, &e.lease) {
 			e.lost(st.snap)
 			t.note(e.action(e, t.now, text, false), e.judged)
 			return nil

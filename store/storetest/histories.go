@@ -27,14 +27,12 @@ import (
 // The clients keep to the rules for clients of a store, which random commands
 // do not: the models judge a store, not its callers.
 func (h Harness[Tx]) histories(t testing.TB) {
-	checks, unknown := "12", 0
-	if testing.Short() {
-		checks = "4"
-	}
-	fewer(t, checks)
-	runs := 0
+	unknown, runs := 0, 0
+	fewer(t, "12")
 	rapid.Check(t, func(rt *rapid.T) {
-		b := newBench(drawn{t, rt}, h.Semantics, adapt(h.Open(t)))
+		s := &scope{TB: t}
+		defer s.end()
+		b := newBench(drawn{s, rt}, h.Semantics, adapt(h.Open(s)))
 		report := newStage(b).play(rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 40, 120), 4, 4).Draw(rt, "scripts"))
 		runs++
 		switch report.Status() {
