@@ -1,0 +1,128 @@
+package mirror
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/relaybus-go/relaybus/spec/cfg"
+)
+
+const specDir = "../tla"
+
+// limit keeps the test to seconds. `go run ./spec/twin -full` runs the rest.
+const limit = 300_000
+
+// TestTwins runs every configuration of a module with a twin, unless TLC found
+// more than limit states in it. If it fails, module and twin have drifted
+// apart, or a figure in suite.txt is not TLC's.
+func TestTwins(t *testing.T) {
+	suite, err := ReadSuite(specDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	covered := map[string]bool{}
+	for _, e := range suite {
+		if e.Distinct > limit || e.Large {
+			continue
+		}
+		covered[e.Module] = true
+		t.Run(e.Config, func(t *testing.T) {
+			r, err := e.Run(specDir, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if differs := e.Differs(r); differs != "" {
+				t.Error(differs)
+				for _, line := range r.Trace {
+					t.Log(line)
+				}
+			}
+		})
+	}
+	for _, module := range Modules() {
+		if !covered[module] {
+			t.Errorf("suite.txt has no small configuration of %s, whose twin is therefore not compared", module)
+		}
+	}
+}
+
+// TestLargeConfigsAreUnderstood reads what TestTwins does not run, and takes
+// the first few thousand states.
+func TestLargeConfigsAreUnderstood(t *testing.T) {
+	suite, err := ReadSuite(specDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range suite {
+		if !e.Large {
+			continue
+		}
+		if r, err := e.Run(specDir, 5000); err != nil || r.Violated != "" {
+			t.Errorf("%s: %s, %v", e.Name(), r.Violated, err)
+		}
+	}
+}
+
+// A twin that read past a constant, a rule or a property would agree with TLC by
+// accident.
+func TestEveryTwinRefusesWhatItCannotCheck(t *testing.T) {
+	suite, err := ReadSuite(specDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := map[string]bool{}
+	for _, e := range suite {
+		if tried[e.Module] {
+			continue
+		}
+		tried[e.Module] = true
+		for what, spoil := range map[string]func(*cfg.Config){
+			"a constant that is not the module's": func(c *cfg.Config) { c.Constants["Spare"] = cfg.Value{} },
+			"a missing constant":                  func(c *cfg.Config) { delete(c.Constants, "Without") },
+			"an unknown rule": func(c *cfg.Config) {
+				c.Constants["Without"] = cfg.Value{Kind: cfg.Set, Elements: []cfg.Value{{Kind: cfg.String, Text: "hodler"}}}
+			},
+			"an unknown invariant": func(c *cfg.Config) { c.Invariants = append(c.Invariants, "NoSuch") },
+			"a property":           func(c *cfg.Config) { c.Properties = []string{"Drains"} },
+			"deadlocks":            func(c *cfg.Config) { c.CheckDeadlock = true },
+			"another formula":      func(c *cfg.Config) { c.Specification = "FairSpec" },
+		} {
+			c, err := cfg.Read(filepath.Join(specDir, e.Config+".cfg"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			spoil(&c)
+			twin, err := Of(e.Module)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := twin(c, 10); err == nil {
+				t.Errorf("%s: the twin accepted %s", e.Module, what)
+			}
+		}
+	}
+}
+
+func TestDiffers(t *testing.T) {
+	passes := Entry{Expect: Pass, Distinct: 10, Depth: 3}
+	broken := Entry{Expect: "FencedOut", Distinct: -1, Depth: 9}
+	for _, c := range []struct {
+		entry  Entry
+		result Result
+		same   bool
+	}{
+		{passes, Result{Distinct: 10, Depth: 3, Complete: true}, true},
+		{passes, Result{Distinct: 11, Depth: 3, Complete: true}, false},
+		{passes, Result{Distinct: 10, Depth: 4, Complete: true}, false},
+		{passes, Result{Distinct: 10, Depth: 3}, false},
+		{passes, Result{Distinct: 10, Depth: 3, Violated: "TypeOK"}, false},
+		{broken, Result{Depth: 9, Violated: "FencedOut"}, true},
+		{broken, Result{Depth: 8, Violated: "FencedOut"}, false},
+		{broken, Result{Depth: 9, Violated: "TypeOK"}, false},
+		{broken, Result{Depth: 9, Complete: true}, false},
+	} {
+		if differs := c.entry.Differs(c.result); (differs == "") != c.same {
+			t.Errorf("%+v against %+v: %q", c.entry, c.result, differs)
+		}
+	}
+}
