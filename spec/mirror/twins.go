@@ -13,7 +13,9 @@ type Twin func(c cfg.Config, limit int) (Result, error)
 
 // twins are the modules that have one.
 var twins = map[string]Twin{
-	"AsyncCommit": twinOf(newAsyncCommit),
+	"AsyncCommit":                twinOf(newAsyncCommit),
+	"CompleteVsTakeoverLocking":  twinOf(newLocking),
+	"CompleteVsTakeoverSnapshot": twinOf(newSnapshot),
 }
 
 // Modules lists the modules that have a twin, sorted.
