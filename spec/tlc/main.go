@@ -26,6 +26,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/relaybus-go/relaybus/spec/internal/tlc"
@@ -54,7 +55,7 @@ type settings struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -103,6 +104,12 @@ func (s *settings) suite(ctx context.Context, arguments []string) int {
 	suite, err := readSuite(s.dir)
 	if err != nil {
 		return s.unable(err)
+	}
+	if len(arguments) == 0 {
+		// Who names configs may be in the middle of writing others.
+		if err := unlisted(s.dir, suite); err != nil {
+			return s.unable(err)
+		}
 	}
 	chosen, err := choose(suite, arguments, s.full)
 	if err != nil {

@@ -86,7 +86,11 @@ func TestRefusedSuites(t *testing.T) {
 		{"a Broken config expected to pass", suiteWith(t, "BrokenTiny", "Tiny BrokenTiny small pass 5 5 1 x"), "must refute"},
 		{"no suite", map[string]string{"suite.txt": ""}, "no suite in the folder"},
 	} {
-		_, err := readSuite(folder(t, c.changes))
+		dir := folder(t, c.changes)
+		suite, err := readSuite(dir)
+		if err == nil {
+			err = unlisted(dir, suite)
+		}
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %q", c.story, err, c.want)
 		}

@@ -19,6 +19,7 @@ type Run struct {
 	Config  string   // file name of the config among Files
 	Workers int      // threads of TLC; 0 means 1
 	Heap    string   // Java's -Xmx, as "2g"; "" means "1g"
+	Brief   bool     // a run of seconds: Java compiles fast rather than well
 	// Extra are texts by file name that are put beside the copies, in place of
 	// a copy of that name.
 	Extra map[string][]byte
@@ -108,10 +109,13 @@ func (t *Tool) arguments(dir string, r Run) []string {
 	if heap == "" {
 		heap = "1g"
 	}
-	return []string{
-		"-XX:+UseParallelGC", "-Xss16m", "-Xmx" + heap, "-Djava.io.tmpdir=" + filepath.Join(dir, "tmp"),
+	java := []string{"-XX:+UseParallelGC"}
+	if r.Brief {
+		java = []string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
+	}
+	return append(java,
+		"-Xss16m", "-Xmx"+heap, "-Djava.io.tmpdir="+filepath.Join(dir, "tmp"),
 		"-cp", t.Jar, "tlc2.TLC", "-tool", "-nowarning",
 		"-workers", fmt.Sprint(max(r.Workers, 1)), "-metadir", filepath.Join(dir, "states"),
-		"-config", r.Config, strings.TrimSuffix(r.Module, ".tla"),
-	}
+		"-config", r.Config, strings.TrimSuffix(r.Module, ".tla"))
 }
