@@ -62,9 +62,9 @@ func (m *model) step(position int64, a protocol.Action) {
 	refused, violation := protocol.Step(m.state, m.ledger, a)
 	switch {
 	case refused != nil:
-		m.c.fail(modelName, refusal, "%v; position %d%s", refused, position, m.lastWriters(a))
+		m.c.fail(modelName, refusal, "%v; position %d%s", refused, position, m.lastWriters(a, refused.Guard))
 	case violation != nil:
-		m.c.fail(modelName, violation.Invariant, "%v; after %s at position %d%s", violation, a.Name(), position, m.lastWriters(a))
+		m.c.fail(modelName, violation.Invariant, "%v; after %s at position %d%s", violation, a.Name(), position, m.lastWriters(a, ""))
 	}
 }
 
@@ -103,7 +103,7 @@ func readEarlier(a protocol.Action) (seen int64, picks bool) {
 // What is right by now was right to commit; only otherwise is the state at that
 // position rebuilt, which is rare.
 func (m *model) judgeAt(seen int64, a protocol.Action, picks bool) {
-	if m.c.rewinding || objection(m.state, a, picks) == "" {
+	if m.c.rewinding || objection(m.state, a, picks).OK() {
 		return
 	}
 	probeEarlier.Hit()
@@ -113,33 +113,30 @@ func (m *model) judgeAt(seen int64, a protocol.Action, picks bool) {
 			protocol.Step(state, ledger, b)
 		}
 	}
-	if why := objection(state, a, picks); why != "" {
-		m.c.fail(modelName, refusal, "%s, read at position %d: %s%s", a.Name(), seen, why, m.lastWriters(a))
+	if o := objection(state, a, picks); !o.OK() {
+		m.c.fail(modelName, refusal, "%s, read at position %d: %v%s", a.Name(), seen, o, m.lastWriters(a, o.Guard))
 	}
 }
 
 // laneGuards are what a locking store may judge where it read the lane.
 var laneGuards = []string{"lane", "epoch", "holder", "in flight"}
 
-// objection says what is wrong with an action's picks or verdicts in a state,
-// "" for nothing.
-func objection(s *protocol.State, a protocol.Action, picks bool) string {
+// objection is the outcome that speaks against an action's picks or verdicts in
+// a state; OK when none does.
+func objection(s *protocol.State, a protocol.Action, picks bool) protocol.Outcome {
 	if picks {
-		if o := s.PicksAllowed(a.(protocol.Claim)); !o.OK() {
-			return o.String()
-		}
-		return ""
+		return s.PicksAllowed(a.(protocol.Claim))
 	}
 	said := verdictsOf(a)
 	for i, o := range s.Judge(a) {
 		if said[i] == protocol.Applied && slices.Contains(laneGuards, o.Guard) {
-			return o.String()
+			return o
 		}
 		if said[i] == protocol.LeaseLost && o.OK() {
-			return fmt.Sprintf("have LeaseLost for lease %d, want Applied", i)
+			return protocol.Outcome{Guard: "verdict", Have: fmt.Sprint("LeaseLost for lease ", i), Want: "Applied"}
 		}
 	}
-	return ""
+	return protocol.Outcome{Verdict: protocol.Applied}
 }
 
 func verdictsOf(a protocol.Action) []protocol.Verdict {
@@ -160,15 +157,50 @@ func verdictsOf(a protocol.Action) []protocol.Verdict {
 	return nil
 }
 
-// lastWriters names the latest commits that wrote what the action is about.
-func (m *model) lastWriters(a protocol.Action) string {
+// laneWriters are, by the guard that reads it, the actions that write a lane's
+// field.
+var laneWriters = map[string][]string{
+	"epoch":     {"TakeOver"},
+	"holder":    {"TakeOver", "Relinquish"},
+	"number":    {"Claim", "TakeOver", "Relinquish"},
+	"expiry":    {"Claim", "TakeOver", "ExtendLease"},
+	"lost":      {"TakeOver", "ChargeLost"},
+	"in flight": {"Claim", "TakeOver", "Release", "Relinquish", "Reschedule", "Snooze", "Bury"},
+	"running":   {"Claim", "TakeOver", "Release", "Relinquish", "Reschedule", "Snooze", "Bury"},
+	"stuck":     {"Claim", "TakeOver", "ChargeLost", "Reschedule", "Snooze", "Bury"},
+}
+
+// rowGuards read rows of deliveries, and chargers write them without naming
+// each.
+var (
+	rowGuards = []string{"row", "row lane", "pending", "dead", "died", "due", "charged", "fence", "delivery", "after"}
+	chargers  = []string{"TakeOver", "ChargeLost"}
+)
+
+// wrote reports whether b wrote what a guard read for an action about these.
+func wrote(b protocol.Action, guard string, about subjects) bool {
+	by := subjectsOf(b)
+	switch writers := laneWriters[guard]; {
+	case writers != nil:
+		return slices.Contains(writers, b.Name()) && about.meets(subjects{lanes: by.lanes})
+	case slices.Contains(rowGuards, guard):
+		ended := b.Name() != "Claim" && b.Name() != "Release" && about.meets(subjects{deliveries: by.deliveries})
+		return ended || slices.Contains(chargers, b.Name()) && about.meets(subjects{lanes: by.lanes})
+	}
+	return about.meets(by)
+}
+
+// lastWriters names the latest commits that wrote what a guard read; without a
+// guard, or with one that reads more than a lane or a row, what the action is
+// about.
+func (m *model) lastWriters(a protocol.Action, guard string) string {
 	const most = 4
 	about := subjectsOf(a)
 	var lines []string
 	for i := len(m.c.log) - 1; i >= 0 && len(lines) < most; i-- {
 		for _, b := range m.c.log[i].Actions {
-			if len(lines) < most && about.meets(subjectsOf(b)) && fmt.Sprint(a) != fmt.Sprint(b) {
-				lines = append(lines, fmt.Sprintf("\n    before it, at %d: %s %s", i+1, b.Name(), summary(b)))
+			if len(lines) < most && wrote(b, guard, about) && fmt.Sprint(a) != fmt.Sprint(b) {
+				lines = append(lines, fmt.Sprintf("\n    written at %d: %s %s", i+1, b.Name(), summary(b)))
 			}
 		}
 	}
@@ -230,6 +262,10 @@ func subjectsOf(a protocol.Action) (s subjects) {
 		s.lease(a.Lease)
 	case protocol.Requeue:
 		s.deliveries = a.Requeued
+	case protocol.Purge:
+		s.deliveries = a.Dead
+	case protocol.Unsubscribe:
+		s.deliveries = a.Swept
 	}
 	return s
 }
