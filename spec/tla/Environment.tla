@@ -12,7 +12,8 @@
 (*                                                                           *)
 (* Kinds of calls, and fields beside kind, worker and late:                  *)
 (*   Claim       holder, number, running, suspect, all, sure, notAfter,      *)
-(*               granted (leases), lost (entries it told to be lost)         *)
+(*               reached (lanes), granted (leases), lost (entries that the   *)
+(*               store does not list)                                        *)
 (*   Relinquish  holder, number, running, lane, notAfter                     *)
 (*   CompleteMany, Release             leases (a sequence)                   *)
 (*   Complete                          leases (one)                          *)
@@ -98,6 +99,7 @@ KeptCalls(w) ==
 
 Crash(w) ==
   /\ "Crash" \in Does /\ workers[w].up
+  /\ "Eager" \in Does => clock < MaxClock   \* its leases are to run out yet
   /\ \E kept \in KeptCalls(w) : Dies(w, kept)
   /\ UNCHANGED <<store, ledger, clock>>
 

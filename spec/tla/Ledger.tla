@@ -32,7 +32,7 @@ EXTENDS Finish, Operate
 NoKill == [by |-> NoDelivery, life |-> 0]
 NoRun == [phase |-> "none", epoch |-> 0, holder |-> Nobody, claim |-> 0, death |-> NoKill]
 
-EmptyLedger == [pairs |-> << >>, terms |-> Nothing, kills |-> Nothing, broken |-> {}]
+EmptyLedger == [pairs |-> Nothing, terms |-> Nothing, kills |-> Nothing, broken |-> {}]
 
 NewPair(d) ==
   [event |-> d.event, handler |-> d.handler, key |-> d.key, lane |-> d.lane,
@@ -71,7 +71,7 @@ CommitAll(l, deliveries) ==
                                                /\ l.pairs[id].handler = d.handler
                                                /\ ~l.pairs[id].forgotten
            t == Breaks(l, "CompletedStaysDone", again)
-       IN CommitAll([t EXCEPT !.pairs = Append(@, NewPair(d))], Tail(deliveries))
+       IN CommitAll([t EXCEPT !.pairs = Put(@, d.id, NewPair(d))], Tail(deliveries))
 
 RECURSIVE RecordEvents(_, _)
 RecordEvents(l, events) ==
@@ -125,10 +125,12 @@ RecordClaim(l, s, a) ==
       run == [NoRun EXCEPT !.phase = "open", !.epoch = s.lanes[a.lane].epoch,
                            !.holder = a.holder, !.claim = a.number]
       closed == CloseRuns(Accept(l, a.lane, a.holder), over)
-      judged == Breaks(Breaks(Breaks(closed,
+      judged == Breaks(Breaks(Breaks(Breaks(closed,
         "KeyOrder", \E i \in DOMAIN a.picks : Beside(closed, a, i)),
         "CompletedStaysDone", \E id \in picks : l.pairs[id].fate = "completed"),
-        "DeadStaysDead", \E id \in picks : l.pairs[id].dead)
+        "DeadStaysDead", \E id \in picks : l.pairs[id].dead),
+        \* Nobody will charge the run that was taken over any more.
+        "ChargedOnce", \E id \in picks : l.pairs[id].run.phase = "lost")
       row(p, id) ==
         IF id \in picks THEN [p EXCEPT !.run = run]
         ELSE IF id \in a.unstuck /\ Alive(p)
@@ -170,7 +172,9 @@ RecordTakeOver(l, s, a) ==
                            IF id \in open
                            THEN [@[id] EXCEPT !.run.phase = "lost", !.run.death = death]
                            ELSE @[id]]]
-  IN IF Snapshot THEN taken ELSE Charge(taken, open, a.refused, TakeOverCharged(s, a))
+      \* What its own holder takes over is still running.
+      judged == Breaks(taken, "NothingDropped", old = a.holder /\ open # {})
+  IN IF Snapshot THEN judged ELSE Charge(judged, open, a.refused, TakeOverCharged(s, a))
 
 RecordChargeLost(l, s, a) ==
   LET lost == {id \in DOMAIN l.pairs :
