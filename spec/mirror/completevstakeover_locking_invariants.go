@@ -14,7 +14,7 @@ func (m *locking) Invariants() []Invariant[lockingState] {
 		{"NothingDropped", nothingDroppedLocking},
 		{"ReportedIsCompleted", func(s lockingState) bool { return s.reported == 0 }},
 		{"SettleHoldsNoLane", noRunOf(func(s *lockingState, r lockingRunOf) bool {
-			return r.phase == snoozing && s.rowHeld(r.id)
+			return m.transactional && r.phase == snoozing && s.rowHeld(r.id)
 		})},
 		{"NeverTakenOverMeanwhile", noRunOf(func(s *lockingState, r lockingRunOf) bool {
 			return r.tx == judged && r.epoch < s.lane.epoch
@@ -36,6 +36,9 @@ func (m *locking) Invariants() []Invariant[lockingState] {
 		})},
 		{"NeverGoneAndListed", noRunOf(func(s *lockingState, r lockingRunOf) bool {
 			return r.phase == completing && r.tx == shared && !s.has(r.id) && s.good(r.worker, r.number)
+		})},
+		{"NeverEndedMeanwhile", noRunOf(func(_ *lockingState, r lockingRunOf) bool {
+			return r.tx == shared && r.written
 		})},
 		{"NeverSettledTooLate", noRunOf(func(s *lockingState, r lockingRunOf) bool {
 			return r.phase == settling && r.epoch < s.lane.epoch

@@ -25,6 +25,7 @@ func (m *snapshot) Invariants() []Invariant[snapshotState] {
 		}},
 		{"NeverTwoCharges", func(s snapshotState) bool { return s.charges[0].step != begun || s.charges[1].step != begun }},
 		{"NeverRelinquishedWithLost", func(s snapshotState) bool { return s.lane.holder != 0 || !s.lane.hasLost() }},
+		{"NeverLateCopy", neverLateCopy},
 		{"NeverSettledWhileOpen", func(s snapshotState) bool {
 			return !s.anyRun(func(r *snapshotRun) bool { return r.end == begun && r.tx == txSent })
 		}},
@@ -72,6 +73,17 @@ func neverCompletedWhileLost(s snapshotState) bool {
 	for w := range s.runs {
 		for n, r := range s.runs[w] {
 			if r.tx == txSent && s.lane.lost[w][n] == r.id {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func neverLateCopy(s snapshotState) bool {
+	for w := range s.runs {
+		for n, r := range s.runs[w] {
+			if r.tx == txCopy && s.has(r.id) && s.ended[w]&(2<<n) != 0 {
 				return false
 			}
 		}

@@ -11,7 +11,8 @@ import (
 // A state is a value: two states are the same exactly when == says so. A model
 // therefore keeps its states canonical (sets as bit masks or in a fixed order,
 // nothing left behind in a field that has no meaning), and small, because
-// Explore holds every one of them.
+// Explore holds every one of them. A model whose working form has slices or
+// maps takes an exact encoding of it for S, a string.
 type Model[S comparable] interface {
 	// Init adds the initial states.
 	Init(add func(S))

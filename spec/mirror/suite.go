@@ -31,7 +31,7 @@ const Pass = "pass"
 func (e *Entry) Name() string { return e.Module + "/" + e.Config }
 
 // ReadSuite returns the lines of suite.txt in the folder that belong to
-// modules with a twin.
+// modules with a twin, with the figures of results.json where it has any.
 func ReadSuite(dir string) ([]Entry, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "suite.txt"))
 	if err != nil {
@@ -49,7 +49,7 @@ func ReadSuite(dir string) ([]Entry, error) {
 			entries = append(entries, e)
 		}
 	}
-	return entries, nil
+	return entries, recorded(dir, entries)
 }
 
 // parseEntry reads module, config, size, expect, distinct and depth. An empty

@@ -11,7 +11,8 @@ import (
 // of its configurations, and keeps at most limit states.
 type Twin func(c cfg.Config, limit int) (Result, error)
 
-// twins are the modules that have one.
+// twins are the modules that have one. TestTwins and the command twin run what
+// stands here.
 var twins = map[string]Twin{
 	"AsyncCommit":                twinOf(newAsyncCommit),
 	"CompleteVsTakeoverLocking":  twinOf(newLocking),

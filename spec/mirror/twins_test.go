@@ -1,7 +1,9 @@
 package mirror
 
 import (
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/relaybus-go/relaybus/spec/cfg"
@@ -100,6 +102,32 @@ func TestEveryTwinRefusesWhatItCannotCheck(t *testing.T) {
 				t.Errorf("%s: the twin accepted %s", e.Module, what)
 			}
 		}
+	}
+}
+
+func TestRecordsGoBeforeTheSuite(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"suite.txt": "AsyncCommit AsyncCommit small pass 1 2 1 x\n" +
+			"# a comment\n\nTiny Tiny small pass 7 7 1 no twin\n" +
+			"AsyncCommit.tla BrokenAsyncCommitHolder.cfg large FencedOut - 4 1 x\n",
+		"results.json": `[{"module":"AsyncCommit","config":"AsyncCommit","distinct":16790,"depth":18,"verdict":"pass"},
+			{"module":"AsyncCommit","config":"BrokenAsyncCommitHolder","distinct":732,"depth":10,"verdict":"FencedOut"}]`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := ReadSuite(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Entry{
+		{Module: "AsyncCommit", Config: "AsyncCommit", Expect: Pass, Distinct: 16790, Depth: 18},
+		{Module: "AsyncCommit", Config: "BrokenAsyncCommitHolder", Large: true, Expect: "FencedOut", Distinct: -1, Depth: 10},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }
 

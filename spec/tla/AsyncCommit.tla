@@ -1,31 +1,31 @@
 ----------------------------- MODULE AsyncCommit -----------------------------
-(***************************************************************************)
-(* A store that may forget: commits that are not yet durable when it       *)
-(* crashes, and everything that a replica had not received when it took    *)
-(* over.  Epochs, delivery ids and whatever else the store counts are then *)
-(* issued a second time, while workers keep what they were told.  The      *)
-(* module asks whether a token made of lane, epoch, holder and claim number*)
-(* still lets nobody in who must stay out.                                 *)
-(*                                                                         *)
-(* The store is a log: one state per commit, the last one current.  A claim*)
-(* or takeover commits asynchronously, and so may a publisher, who owns the*)
-(* transaction; everything else is synchronous and makes durable all that  *)
-(* was committed before it.  A crash keeps the durable part and perhaps    *)
-(* some of the rest; a failover keeps any prefix.  Everything that the     *)
-(* store has, these comments call the surviving history; the invariants    *)
-(* are about it alone.  It includes the ghost fields of the store's state, *)
-(* which therefore get lost together with what they remember.              *)
-(*                                                                         *)
-(* A completion is a message that may arrive late and more than once, and  *)
-(* is two steps, as FOR KEY SHARE has it: the lane is judged at the        *)
-(* statement's snapshot, and read again under the lock only if a takeover  *)
-(* changed it since; what the owner's own claims changed is not seen.      *)
-(*                                                                         *)
-(* Left out: time (a lease may run out at any moment), keys, failures,     *)
-(* charges, late claims (Lease.tla has them), and locks between completion *)
-(* and takeover (CompleteVsTakeoverLocking.tla).  One lane; a claim grants *)
-(* at most one delivery.                                                   *)
-(***************************************************************************)
+(*****************************************************************************)
+(* A store that may forget: commits that are not yet durable when it         *)
+(* crashes, and everything that a replica had not received when it took      *)
+(* over.  Epochs, delivery ids and whatever else the store counts are then   *)
+(* issued a second time, while workers keep what they were told.  The        *)
+(* module asks whether a token made of lane, epoch, holder and claim number  *)
+(* still lets nobody in who must stay out.                                   *)
+(*                                                                           *)
+(* The store is a log: one state per commit, the last one current.  A claim  *)
+(* or takeover commits asynchronously, and so may a publisher, who owns the  *)
+(* transaction; everything else is synchronous and makes durable all that    *)
+(* was committed before it.  A crash keeps the durable part and perhaps      *)
+(* some of the rest; a failover keeps any prefix.  Everything that the       *)
+(* store has, these comments call the surviving history; the invariants      *)
+(* are about it alone.  It includes the ghost fields of the store's state,   *)
+(* which therefore get lost together with what they remember.                *)
+(*                                                                           *)
+(* A completion is a message that may arrive late and more than once, and    *)
+(* is two steps, as FOR KEY SHARE has it: the lane is judged at the          *)
+(* statement's snapshot, and read again under the lock only if a takeover    *)
+(* changed it since; what the owner's own claims changed is not seen.        *)
+(*                                                                           *)
+(* Left out: time (a lease may run out at any moment), keys, failures,       *)
+(* charges, late claims (Lease.tla has them), and locks between completion   *)
+(* and takeover (CompleteVsTakeoverLocking.tla).  One lane; a claim grants   *)
+(* at most one delivery.                                                     *)
+(*****************************************************************************)
 EXTENDS Naturals, Sequences, FiniteSets, Guards
 
 CONSTANTS
@@ -95,10 +95,10 @@ NoCommit == UNCHANGED <<log, durable, crashes, failovers>>
 -----------------------------------------------------------------------------
 (* Workers *)
 
-(* A run is a lease in its worker's hands. running: nothing was sent yet.    *)
-(* sent: its completion was, and nothing heard. over: the worker heard that  *)
-(* it is over and states it no more, but copies of the completion may still  *)
-(* arrive. judged: a statement has found it listed and goes on to the lock.  *)
+(* A run is a lease in its worker's hands. running: nothing was sent yet.   *)
+(* sent: its completion was, and nothing heard. over: the worker heard that *)
+(* it is over and states it no more, but copies of the completion may still *)
+(* arrive. judged: a statement has found it listed and goes on to the lock. *)
 StatedBy(w) == {r \in runs : r.holder = w /\ r.phase # "over"}
 
 Entry(r) == <<r.id, r.number>>
@@ -295,10 +295,10 @@ NeverClaimReissued ==
 NeverIdReissued ==
   \A r, s \in runs : r.id = s.id => r.event = s.event
 
-(* A completion will be accepted although the lane does not list its run any  *)
-(* more: the worker had been told that the run is over, what told it so was   *)
-(* lost (a completion in a failover, or another's takeover in a crash), and   *)
-(* the worker claimed again beside a late copy.  Decision 11 allows it.       *)
+(* A completion will be accepted although the lane does not list its run any *)
+(* more: the worker had been told that the run is over, what told it so was  *)
+(* lost (a completion in a failover, or another's takeover in a crash), and  *)
+(* the worker claimed again beside a late copy.  Decision 11 allows it.      *)
 NeverJudgedEarlier ==
   \A r \in runs : ~ (/\ r.judged /\ Entry(r) \notin db.inFlight
                      /\ r.epoch = db.epoch /\ r.holder = db.holder

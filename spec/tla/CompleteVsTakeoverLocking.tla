@@ -1,29 +1,29 @@
 ---------------------- MODULE CompleteVsTakeoverLocking ----------------------
-(***************************************************************************)
-(* A completion beside a takeover in a store with row locks (PostgreSQL),  *)
-(* statement by statement.  Every transaction here is READ COMMITTED:      *)
-(*                                                                         *)
-(*   - each statement reads a snapshot of its own, taken when it starts;   *)
-(*   - a row that it locks is read again under the lock if it has changed, *)
-(*     and that row only: everything else stays as the snapshot has it;    *)
-(*   - FOR KEY SHARE does not count a change as one unless it was made     *)
-(*     under FOR UPDATE.                                                   *)
-(*                                                                         *)
-(* So a completion that judged its lane before a takeover is refused only  *)
-(* because the takeover locks FOR UPDATE before it writes.  The module also*)
-(* follows a handler's transaction whose COMMIT got no answer: committed,  *)
-(* rolled back or still open, and how it is settled.                       *)
-(*                                                                         *)
-(* A client may stop at any step and never act again, with its transaction *)
-(* open: nothing obliges an action to be taken.  The server may end any    *)
-(* transaction at any time (idle timeout, lock timeout, deadlock): Abort.  *)
-(*                                                                         *)
-(* Left out: time (a lease may run out at any moment), keys, charges,      *)
-(* commits that get lost (AsyncCommit.tla) and calls that arrive late or   *)
-(* twice (Lease.tla).  One lane; a claim grants at most one delivery; a    *)
-(* call has one number.  CompleteVsTakeoverSnapshot.tla is the same for    *)
-(* stores with snapshots and write conflicts.                              *)
-(***************************************************************************)
+(*****************************************************************************)
+(* A completion beside a takeover in a store with row locks (PostgreSQL),    *)
+(* statement by statement.  Every transaction here is READ COMMITTED:        *)
+(*                                                                           *)
+(*   - each statement reads a snapshot of its own, taken when it starts;     *)
+(*   - a row that it locks is read again under the lock if it has changed,   *)
+(*     and that row only: everything else stays as the snapshot has it;      *)
+(*   - FOR KEY SHARE does not count a change as one unless it was made       *)
+(*     under FOR UPDATE.                                                     *)
+(*                                                                           *)
+(* So a completion that judged its lane before a takeover is refused only    *)
+(* because the takeover locks FOR UPDATE before it writes.  The module also  *)
+(* follows a handler's transaction whose COMMIT got no answer: committed,    *)
+(* rolled back or still open, and how it is settled.                         *)
+(*                                                                           *)
+(* A client may stop at any step and never act again, with its transaction   *)
+(* open: nothing obliges an action to be taken.  The server may end any      *)
+(* transaction at any time (idle timeout, lock timeout, deadlock): Abort.    *)
+(*                                                                           *)
+(* Left out: time (a lease may run out at any moment), keys, charges,        *)
+(* commits that get lost (AsyncCommit.tla), late calls but one kind          *)
+(* (Lease.tla has the others).  One lane; a claim grants at most one         *)
+(* delivery; a call has one number.  CompleteVsTakeoverSnapshot.tla is the   *)
+(* same for stores with snapshots and write conflicts.                       *)
+(*****************************************************************************)
 EXTENDS Naturals, FiniteSets, Guards
 
 CONSTANTS
@@ -84,23 +84,27 @@ RowHeld(d) == \E r \in runs : r.id = d /\ r.tx \in {"deleted", "sent"}
 -----------------------------------------------------------------------------
 (* Leases *)
 
-(* phase, what the worker does with the run:                                 *)
-(*   running     the handler runs, or may be started again                   *)
-(*   completing  CompleteMany was sent (plain handlers)                      *)
-(*   committing  COMMIT was sent, the answer is awaited                      *)
-(*   unknown     no answer came                                              *)
-(*   settling    the run is to end by Snooze: settled, or a handler's wish   *)
-(*   snoozing    the Snooze holds the lane                                   *)
-(*   over        the worker has heard that it is; its transaction is open    *)
-(* tx, what the server does for it:                                          *)
-(*   none        no transaction                                              *)
-(*   judged      the completion's statement has found the lease good         *)
-(*   shared      and holds the lane FOR KEY SHARE                            *)
-(*   deleted     and has deleted the row                                     *)
-(*   gone        the row was not there, and yet the worker goes on           *)
-(*   sent, sentGone   the same two when COMMIT is on its way                 *)
-(* rewritten: what lane.rewritten was when the lease was judged. settle: the *)
-(* Snooze is there to settle an unknown COMMIT.                              *)
+(* phase, what the worker does with the run:                                  *)
+(*   running     the handler runs, or may be started again                    *)
+(*   completing  CompleteMany was sent (plain handlers)                       *)
+(*   committing  COMMIT was sent, the answer is awaited                       *)
+(*   unknown     no answer came                                               *)
+(*   settling    the run is to end by Snooze: settled, or a handler's wish    *)
+(*   snoozing    the Snooze holds the lane                                    *)
+(*   over        the worker has heard that it is; its transaction is open     *)
+(* tx, what the server does for it:                                           *)
+(*   none        no transaction                                               *)
+(*   judged      the completion's statement has found the lease good          *)
+(*   shared      and holds the lane FOR KEY SHARE                             *)
+(*   deleted     and has deleted the row                                      *)
+(*   gone        the row was not there, and yet the worker goes on            *)
+(*   sent, sentGone   the same two when COMMIT is on its way                  *)
+(* rewritten: what lane.rewritten was when the lease was judged. written: the *)
+(* row was since. settle: the Snooze is there to settle an unknown COMMIT.    *)
+Run(w, n, d, epoch) ==
+  [holder |-> w, number |-> n, id |-> d, epoch |-> epoch, phase |-> "running", tx |-> "none",
+   rewritten |-> 0, written |-> FALSE, settle |-> FALSE]
+
 Entry(r) == <<r.id, r.number>>
 
 Good(r) == lane.epoch = r.epoch /\ lane.holder = r.holder /\ Entry(r) \in lane.inFlight
@@ -160,9 +164,7 @@ ClaimCommit(w) ==
          pickable == c.seen \ {e[1] : e \in c.stated}
          claimed(picks) == [lane EXCEPT !.holder = w, !.claim = c.number,
                                         !.inFlight = kept \cup picks]
-         granted(d) == [holder |-> w, number |-> c.number, id |-> d, epoch |-> lane.epoch,
-                        phase |-> "running", tx |-> "none", rewritten |-> 0,
-                        settle |-> FALSE]
+         granted(d) == Run(w, c.number, d, lane.epoch)
      IN \/ /\ lane' = claimed({})
            /\ runs' \in {OverAll(lost), runs}
            /\ wrong' = Claimed(w)
@@ -194,8 +196,8 @@ TakeOverLock(w) ==
   /\ calls' = [calls EXCEPT ![w].step = "taking"]
   /\ UNCHANGED <<lane, rows, number, runs, completions, effects, swept, wrong>>
 
-(* The second statement and COMMIT.  Charging what was in flight waits for    *)
-(* whoever holds its rows.                                                    *)
+(* The second statement and COMMIT.  Charging what was in flight waits for *)
+(* whoever holds its rows.                                                 *)
 TakeOverCommit(w) ==
   /\ calls[w].step = "taking"
   /\ \A e \in lane.inFlight : ~ RowHeld(e[1])
@@ -206,10 +208,7 @@ TakeOverCommit(w) ==
          taken(picks) == [epoch |-> lane.epoch + 1, holder |-> w, claim |-> c.number,
                           inFlight |-> picks,
                           rewritten |-> lane.rewritten + (IF Rule("update") THEN 1 ELSE 0)]
-         granted(d) == [holder |-> w, number |-> c.number, id |-> d,
-                        epoch |-> lane.epoch + 1,
-                        phase |-> "running", tx |-> "none", rewritten |-> 0,
-                        settle |-> FALSE]
+         granted(d) == Run(w, c.number, d, lane.epoch + 1)
      IN \/ lane' = taken({}) /\ UNCHANGED <<runs, wrong>>
         \/ \E d \in pickable :
              /\ lane' = taken({<<d, c.number>>})
@@ -230,8 +229,8 @@ HearLost(w) ==
   /\ UNCHANGED <<lane, rows, calls, number, completions, effects, swept, wrong>>
 
 -----------------------------------------------------------------------------
-(* Complete and CompleteMany: one statement, judged at its snapshot, then     *)
-(* lane FOR KEY SHARE, then the row.                                          *)
+(* Complete and CompleteMany: one statement, judged at its snapshot, then *)
+(* lane FOR KEY SHARE, then the row.                                      *)
 
 (* LeaseLost: the transaction must be rolled back, and the run is over. *)
 Refused(r) ==
@@ -252,18 +251,22 @@ CompleteLane(r) ==
   /\ Guard("lane", LaneFreeForRun(r, "KEY SHARE"))
   /\ Replace(r, IF (r.rewritten = lane.rewritten \/ ~ Rule("lane")) \/ Good(r)
                 THEN {[r EXCEPT !.tx = "shared", !.rewritten = 0]}
-                ELSE Refused([r EXCEPT !.rewritten = 0]))
+                ELSE Refused([r EXCEPT !.rewritten = 0, !.written = FALSE]))
   /\ UNCHANGED <<lane, rows, calls, number, completions, effects, swept, wrong>>
 
-(* A row that is gone: Complete must not commit, because this transaction has *)
-(* not deleted it. CompleteMany looks at the lane again, and its verdict ends *)
-(* the run either way.                                                        *)
+(* A row that is gone: Complete must not commit, because this transaction has  *)
+(* not deleted it. CompleteMany looks at the lane again, and its verdict ends  *)
+(* the run either way.  A row that was written since the snapshot: the run was *)
+(* ended otherwise, which a lane locked FOR KEY SHARE does not show.           *)
 CompleteRow(r) ==
   /\ r.tx = "shared"
   /\ ~ RowHeld(r.id)
-  /\ Replace(r, IF r.id \in rows THEN {[r EXCEPT !.tx = "deleted"]}
-                ELSE IF Transactional /\ ~ Rule("itself") THEN {[r EXCEPT !.tx = "gone"]}
-                ELSE Refused(r))
+  /\ LET seen == [r EXCEPT !.written = FALSE]
+     IN Replace(r, IF r.id \in rows
+                   THEN IF Guard("meanwhile", ~ r.written) THEN {[seen EXCEPT !.tx = "deleted"]}
+                                                          ELSE Refused(seen)
+                   ELSE IF Transactional /\ ~ Rule("itself") THEN {[seen EXCEPT !.tx = "gone"]}
+                   ELSE Refused(seen))
   /\ UNCHANGED <<lane, rows, calls, number, completions, effects, swept, wrong>>
 
 SendCommit(r) ==
@@ -293,13 +296,14 @@ Commit(r) ==
           /\ wrong' = Accepted(r)
   /\ UNCHANGED <<lane, calls, number, swept>>
 
-(* The server ends a transaction, and its client hears of it or not. Before   *)
-(* COMMIT was sent the handler may run again under its lease.                 *)
+(* The server ends a transaction, and its client hears of it or not. Before *)
+(* COMMIT was sent the handler may run again under its lease.               *)
 Abort(r) ==
   /\ r.tx # "none"
   /\ IF r.phase = "over" THEN Replace(r, {})
      ELSE \E phase \in (IF r.phase = "committing" THEN {"settling", "unknown"} ELSE {r.phase}) :
-            Replace(r, {[r EXCEPT !.tx = "none", !.rewritten = 0, !.phase = phase]})
+            Replace(r, {[r EXCEPT !.tx = "none", !.rewritten = 0, !.written = FALSE,
+                                  !.phase = phase]})
   /\ UNCHANGED <<lane, rows, calls, number, completions, effects, swept, wrong>>
 
 -----------------------------------------------------------------------------
@@ -307,6 +311,13 @@ Abort(r) ==
 
 Fail(r) ==
   /\ r.phase = "running" /\ r.tx = "none"
+  /\ Replace(r, {[r EXCEPT !.phase = "settling"]})
+  /\ UNCHANGED <<lane, rows, calls, number, completions, effects, swept, wrong>>
+
+(* A plain handler's worker gave a call up, and in the next one the store  *)
+(* refuses the row for good: a failed attempt.  The first may still go on. *)
+BadRow(r) ==
+  /\ r.phase = "completing" /\ r.tx \in {"none", "judged", "shared"}
   /\ Replace(r, {[r EXCEPT !.phase = "settling"]})
   /\ UNCHANGED <<lane, rows, calls, number, completions, effects, swept, wrong>>
 
@@ -325,8 +336,8 @@ SettleRow(r) ==
   /\ Replace(r, {[r EXCEPT !.phase = "settling", !.settle = TRUE]})
   /\ UNCHANGED <<lane, rows, calls, number, completions, effects, swept, wrong>>
 
-(* LeaseLost says only that the run is over. Taken for a commit, it would be  *)
-(* reported as one.                                                           *)
+(* LeaseLost says only that the run is over. Taken for a commit, it would be *)
+(* reported as one.                                                          *)
 SettleLost(r) ==
   /\ \E after \in {Over(r), {[r EXCEPT !.phase = "settling"]}} : Replace(r, after)
   /\ wrong' = [wrong EXCEPT !.reported = @ \cup
@@ -341,13 +352,18 @@ SnoozeLane(r) ==
      ELSE SettleLost(r)
   /\ UNCHANGED <<lane, rows, calls, number, completions, effects, swept>>
 
-(* Then the row, and COMMIT. *)
+(* Then the row, and COMMIT.  (A takeover that charges the row writes it, too; *)
+(* nothing here counts on that, since a charge may be refused for good.)       *)
+Written(d, set) ==
+  {[s EXCEPT !.written = @ \/ (s.id = d /\ s.tx \in {"judged", "shared"})] : s \in set}
+
 SnoozeRow(r) ==
   /\ r.phase = "snoozing"
   /\ ~ RowHeld(r.id)
   /\ IF r.id \in rows
      THEN /\ lane' = [lane EXCEPT !.inFlight = @ \ {Entry(r)}]
-          /\ \E after \in {Over(r), {[r EXCEPT !.phase = "settling"]}} : Replace(r, after)
+          /\ \E after \in {Over(r), {[r EXCEPT !.phase = "settling"]}} :
+               runs' = Written(r.id, (runs \ {r}) \cup after)
           /\ wrong' = Accepted(r)
      ELSE SettleLost(r) /\ UNCHANGED lane
   /\ UNCHANGED <<rows, calls, number, completions, effects, swept>>
@@ -400,7 +416,7 @@ Next ==
   \/ \E r \in runs :
        \/ CompleteSnapshot(r) \/ CompleteLane(r) \/ CompleteRow(r)
        \/ SendCommit(r) \/ Commit(r) \/ Abort(r) \/ LoseReply(r)
-       \/ Fail(r) \/ SettleRow(r) \/ SnoozeLane(r) \/ SnoozeRow(r) \/ AbortSnooze(r)
+       \/ Fail(r) \/ BadRow(r) \/ SettleRow(r) \/ SnoozeLane(r) \/ SnoozeRow(r) \/ AbortSnooze(r)
        \/ SettleWrongly(r)
   \/ \E d \in Deliveries : Sweep(d)
 
@@ -445,9 +461,10 @@ NothingDropped ==
 (* A worker reports no completion that is none. *)
 ReportedIsCompleted == wrong.reported = {}
 
-(* No settle keeps the lane from its owner while it waits for a handler's      *)
-(* transaction, which may stay open for as long as the server lets it.         *)
-SettleHoldsNoLane == \A r \in runs : r.phase = "snoozing" => ~ RowHeld(r.id)
+(* No settle keeps the lane from its owner while it waits for a handler's *)
+(* transaction, which may stay open for as long as the server lets it.    *)
+SettleHoldsNoLane ==
+  Transactional => \A r \in runs : r.phase = "snoozing" => ~ RowHeld(r.id)
 
 -----------------------------------------------------------------------------
 (* Probes *)
@@ -477,6 +494,9 @@ NeverUnknownStillOpen == ~ \E r \in runs : r.phase = "unknown" /\ r.tx = "sent"
 (* CompleteMany again after its reply was lost: the row is gone, the run listed. *)
 NeverGoneAndListed ==
   ~ \E r \in runs : r.phase = "completing" /\ r.tx = "shared" /\ r.id \notin rows /\ Good(r)
+
+(* A completion goes on after its run was ended otherwise. *)
+NeverEndedMeanwhile == \A r \in runs : ~ (r.tx = "shared" /\ r.written)
 
 (* A settle finds the lane taken over. *)
 NeverSettledTooLate == ~ \E r \in runs : r.phase = "settling" /\ r.epoch < lane.epoch

@@ -1,32 +1,32 @@
 --------------------- MODULE CompleteVsTakeoverSnapshot ----------------------
-(***************************************************************************)
-(* A completion beside a takeover in a store with snapshots and write      *)
-(* conflicts (MongoDB).  What CompleteVsTakeoverLocking.tla is for row     *)
-(* locks:                                                                  *)
-(*                                                                         *)
-(*   - a transaction reads the snapshot of its first operation, for ever;  *)
-(*   - a document that it writes must not have been written since, nor be  *)
-(*     written by another open transaction: the first updater wins, the    *)
-(*     other is aborted and may try again;                                 *)
-(*   - a write outside a transaction is atomic on one document, and waits  *)
-(*     for a transaction that has written it.                              *)
-(*                                                                         *)
-(* A completion reads the lane and does not write it, so its snapshot may  *)
-(* be older than a takeover.  What protects the delivery is the conflict   *)
-(* on its own document: a takeover moves what was in flight to lost, and   *)
-(* ChargeLost writes every lost row before anything of the lane may be     *)
-(* claimed.  Until then the old completion is welcome.  Plain completions  *)
-(* have no transaction; the fence that every writer of the document raises *)
-(* does the same for them.                                                 *)
-(*                                                                         *)
-(* A client may stop at any step and never act again; the server may abort *)
-(* any transaction at any time.                                            *)
-(*                                                                         *)
-(* Left out: time (a lease may run out at any moment), keys, commits that  *)
-(* get lost, calls that arrive late or twice (Lease.tla).  Reschedule      *)
-(* stands for Snooze and Bury too.  One lane; a claim grants at most one   *)
-(* delivery; every call has one number.                                    *)
-(***************************************************************************)
+(*****************************************************************************)
+(* A completion beside a takeover in a store with snapshots and write        *)
+(* conflicts (MongoDB).  What CompleteVsTakeoverLocking.tla is for row       *)
+(* locks:                                                                    *)
+(*                                                                           *)
+(*   - a transaction reads the snapshot of its first operation, for ever;    *)
+(*   - a document that it writes must not have been written since, nor be    *)
+(*     written by another open transaction: the first updater wins, the      *)
+(*     other is aborted and may try again;                                   *)
+(*   - a write outside a transaction is atomic on one document, and waits    *)
+(*     for a transaction that has written it.                                *)
+(*                                                                           *)
+(* A completion reads the lane and does not write it, so its snapshot may    *)
+(* be older than a takeover.  What protects the delivery is the conflict     *)
+(* on its own document: a takeover moves what was in flight to lost, and     *)
+(* ChargeLost writes every lost row before anything of the lane may be       *)
+(* claimed.  Until then the old completion is welcome.  Plain completions    *)
+(* have no transaction; the fence that every writer of the document raises   *)
+(* does the same for them.                                                   *)
+(*                                                                           *)
+(* A client may stop at any step and never act again; the server may abort   *)
+(* any transaction at any time.                                              *)
+(*                                                                           *)
+(* Left out: time (a lease may run out at any moment), keys, commits that    *)
+(* get lost, late calls but one kind (Lease.tla has the others).  Reschedule *)
+(* stands for Snooze and Bury too.  One lane; a claim grants at most one     *)
+(* delivery; every call has one number.                                      *)
+(*****************************************************************************)
 EXTENDS Naturals, FiniteSets, Guards
 
 CONSTANTS
@@ -59,18 +59,19 @@ Numbers == 1..MaxNumber
 -----------------------------------------------------------------------------
 (* Documents and transactions *)
 
-(* phase, what the worker does with the run:                                 *)
-(*   running     the handler runs, or may be started again                   *)
-(*   completing  CompleteMany was sent (plain handlers)                      *)
-(*   committing  COMMIT was sent, the answer is awaited                      *)
-(*   unknown     no answer came                                              *)
-(*   ending      the run is to end by Reschedule or Snooze                   *)
-(*   over        the worker has heard that it is; a transaction is open      *)
-(* tx, the handler's transaction: none, open (its snapshot shows the lease   *)
-(* good), deleted (it has deleted the delivery), sent (COMMIT is on its way).*)
-(* end, the Reschedule's: none, begun, written.                              *)
-(* txStale, endStale: what the transaction is to write was written by        *)
-(* somebody else after its snapshot.                                         *)
+(* phase, what the worker does with the run:                                  *)
+(*   running     the handler runs, or may be started again                    *)
+(*   completing  CompleteMany was sent (plain handlers)                       *)
+(*   committing  COMMIT was sent, the answer is awaited                       *)
+(*   unknown     no answer came                                               *)
+(*   ending      the run is to end by Reschedule or Snooze                    *)
+(*   over        the worker has heard that it is; a transaction is open       *)
+(* tx, the handler's transaction: none, open (its snapshot shows the lease    *)
+(* good), deleted (it has deleted the delivery), sent (COMMIT is on its way); *)
+(* or copy: a CompleteMany that the worker gave up is still on its way.       *)
+(* end, the Reschedule's: none, begun, written.                               *)
+(* txStale, endStale: what the transaction is to write was written by         *)
+(* somebody else after its snapshot.                                          *)
 Entry(r) == <<r.id, r.number>>
 
 Lost(r) == <<r.holder, r.id, r.number>>
@@ -124,8 +125,8 @@ OverAll(set) == (runs \ set) \cup UNION {Over(r) : r \in set}
 
 Replace(r, new) == (runs \ {r}) \cup new
 
-(* A completion may come behind a takeover as long as its delivery is in lost  *)
-(* and nobody was granted it again; no other end may.                          *)
+(* A completion may come behind a takeover as long as its delivery is in lost *)
+(* and nobody was granted it again; no other end may.                         *)
 Late(r) == Lost(r) \in lane.lost /\ \A e \in lane.inFlight : e[1] # r.id
 
 Accepted(r, completed) ==
@@ -185,9 +186,9 @@ ChargeAbort(w) ==
 (* Nothing is claimed before what the lane has lost is charged. *)
 Charged == Guard("charged", lane.lost = {})
 
-(* Claim: the candidates are read when TakeOver and ChargeLost were            *)
-(* acknowledged, because until then an old completion may delete one of them;  *)
-(* then comes one conditional write.                                           *)
+(* Claim: the candidates are read when TakeOver and ChargeLost were           *)
+(* acknowledged, because until then an old completion may delete one of them; *)
+(* then comes one conditional write.                                          *)
 ClaimRead(w) ==
   /\ claims[w] = NoClaim
   /\ number[w] < MaxNumber
@@ -258,9 +259,9 @@ HearLost(w) ==
 -----------------------------------------------------------------------------
 (* Complete, the last statement of a handler's transaction *)
 
-(* The handler's first operation fixes the snapshot, in which Complete will    *)
-(* judge lane and delivery.  If it is going to be LeaseLost, nothing is left   *)
-(* to be followed.                                                             *)
+(* The handler's first operation fixes the snapshot, in which Complete will  *)
+(* judge lane and delivery.  If it is going to be LeaseLost, nothing is left *)
+(* to be followed.                                                           *)
 Begin(r) ==
   /\ Transactional
   /\ r.phase = "running" /\ r.tx = "none"
@@ -321,16 +322,29 @@ LoseReply(r) ==
 -----------------------------------------------------------------------------
 (* CompleteMany: one conditional delete, fenced by the row alone *)
 
-(* If the row is gone, the lane is read, and either verdict ends the run. *)
+(* If the row is gone, the lane is read, and either verdict ends the run.  A  *)
+(* copy that the client has given up changes what it finds, and nobody hears. *)
 CompleteMany(r) ==
   /\ ~ Transactional
-  /\ r.phase \in {"running", "completing"}
-  /\ IF r.id \in rows /\ Guard("fence", fence[r.id] = r.fence)
-     THEN /\ ~ RowHeld(r.id)
-          /\ \E after \in {{}, {[r EXCEPT !.phase = "completing"]}} : Deleted(r, after)
-     ELSE /\ runs' = Replace(r, {})
-          /\ UNCHANGED <<rows, fence, charges, completions, ended, wrong>>
+  /\ r.phase \in {"running", "completing"} \/ r.tx = "copy"
+  /\ LET quiet == IF r.phase = "over" THEN Over(NoTx(r)) ELSE {NoTx(r)}
+     IN IF r.id \in rows /\ Guard("fence", fence[r.id] = r.fence)
+        THEN /\ ~ RowHeld(r.id)
+             /\ \E after \in IF r.tx = "copy" THEN {quiet}
+                            ELSE {{}, {[r EXCEPT !.phase = "completing"]}} :
+                  Deleted(r, after)
+        ELSE /\ runs' = Replace(r, IF r.tx = "copy" THEN quiet ELSE {})
+             /\ UNCHANGED <<rows, fence, charges, completions, ended, wrong>>
   /\ UNCHANGED <<lane, claims, number, effects>>
+
+(* The client gave a call up, and in the next one the store refuses the row for *)
+(* good: a failed attempt.  The first one may still come, when the row is well  *)
+(* again.                                                                       *)
+BadRow(r) ==
+  /\ ~ Transactional
+  /\ r.phase \in {"running", "completing"} /\ r.tx = "none"
+  /\ runs' = Replace(r, {[r EXCEPT !.phase = "ending", !.tx = "copy"]})
+  /\ UNCHANGED <<lane, rows, fence, claims, charges, number, ghosts>>
 
 -----------------------------------------------------------------------------
 (* Reschedule, Snooze and Bury: one transaction that writes lane and delivery *)
@@ -340,12 +354,21 @@ Fail(r) ==
   /\ runs' = Replace(r, {[r EXCEPT !.phase = "ending"]})
   /\ UNCHANGED <<lane, rows, fence, claims, charges, number, ghosts>>
 
-(* The settle of an unknown COMMIT is a Snooze. A transaction that is still    *)
-(* open conflicts with it.                                                     *)
+(* The settle of an unknown COMMIT is a Snooze. A transaction that is still *)
+(* open conflicts with it.                                                  *)
 Settle(r) ==
   /\ r.phase = "unknown"
+  /\ Rule("snooze")
   /\ runs' = Replace(r, {[r EXCEPT !.phase = "ending"]})
   /\ UNCHANGED <<lane, rows, fence, claims, charges, number, ghosts>>
+
+(* With snooze off, CompleteMany is taken to settle it. *)
+SettleWrongly(r) ==
+  /\ r.phase = "unknown"
+  /\ ~ Rule("snooze")
+  /\ r.id \in rows /\ fence[r.id] = r.fence /\ ~ RowHeld(r.id)
+  /\ Deleted(r, {})
+  /\ UNCHANGED <<lane, claims, number, effects>>
 
 NoEnd(r) == [r EXCEPT !.end = "none", !.endStale = FALSE]
 
@@ -366,7 +389,7 @@ Reschedule(r) ==
   /\ r.end = "written"
   /\ lane' = [lane EXCEPT !.inFlight = IF Rule("lane") THEN @ \ {Entry(r)} ELSE @]
   /\ fence' = [fence EXCEPT ![r.id] =
-       @ + (IF Rule("delivery") /\ r.id \in rows THEN 1 ELSE 0)]
+       @ + (IF Rule("delivery") /\ Rule("raise") /\ r.id \in rows THEN 1 ELSE 0)]
   /\ wrong' = Accepted(r, FALSE)
   /\ ended' = ended \cup {<<r.holder, r.number>>}
   /\ LET laneToo == Rule("lane")
@@ -403,8 +426,8 @@ Next ==
        \/ ChargeBegin(w) \/ ChargeWrite(w) \/ ChargeLost(w) \/ ChargeAbort(w)
   \/ \E r \in runs :
        \/ Begin(r) \/ Complete(r) \/ SendCommit(r) \/ Commit(r) \/ Abort(r) \/ LoseReply(r)
-       \/ CompleteMany(r)
-       \/ Fail(r) \/ Settle(r)
+       \/ CompleteMany(r) \/ BadRow(r)
+       \/ Fail(r) \/ Settle(r) \/ SettleWrongly(r)
        \/ RescheduleBegin(r) \/ RescheduleWrite(r) \/ Reschedule(r) \/ RescheduleAbort(r)
 
 Spec == Init /\ [][Next]_vars
@@ -421,7 +444,7 @@ TypeOK ==
   /\ \A w \in Workers : charges[w].step \in {"none", "begun", "written"}
   /\ \A r \in runs :
        /\ r.phase \in {"running", "completing", "committing", "unknown", "ending", "over"}
-       /\ r.tx \in {"none", "open", "deleted", "sent"}
+       /\ r.tx \in {"none", "open", "deleted", "sent", "copy"}
        /\ r.end \in {"none", "begun", "written"}
        /\ r.phase = "over" => (r.tx # "none" \/ r.end # "none")
   /\ \A r, s \in runs : (r.holder = s.holder /\ r.number = s.number) => r = s
@@ -466,6 +489,10 @@ NeverBackBeforeCharge == \A e \in lane.lost : e[1] # lane.holder
 NeverTwoCharges == ~ \A w \in Workers : charges[w].step = "begun"
 
 NeverRelinquishedWithLost == ~ (lane.holder = Nobody /\ lane.lost # {})
+
+(* A late copy of a completion arrives after its run was rescheduled. *)
+NeverLateCopy ==
+  ~ \E r \in runs : r.tx = "copy" /\ r.id \in rows /\ <<r.holder, r.number>> \in ended
 
 (* A settle meets the transaction that it is about. *)
 NeverSettledWhileOpen == \A r \in runs : ~ (r.end = "begun" /\ r.tx = "sent")
