@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/relaybus-go/relaybus/spec/cfg"
@@ -44,6 +45,36 @@ func TestTwins(t *testing.T) {
 	for _, module := range Modules() {
 		if !covered[module] {
 			t.Errorf("suite.txt has no small configuration of %s, whose twin is therefore not compared", module)
+		}
+	}
+}
+
+// TestRulePutBack runs each Broken configuration with all rules on: it must
+// find nothing, or the configuration would be refuted for another reason than
+// the rule it is named after.
+func TestRulePutBack(t *testing.T) {
+	suite, err := ReadSuite(specDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range suite {
+		if !strings.HasPrefix(e.Config, "Broken") {
+			continue
+		}
+		c, err := cfg.Read(filepath.Join(specDir, e.Config+".cfg"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(c.Constants["Without"].Elements) == 0 {
+			t.Errorf("%s takes no rule away", e.Config)
+		}
+		c.Constants["Without"] = cfg.Value{Kind: cfg.Set}
+		twin, err := Of(e.Module)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := twin(c, limit/3); err != nil || r.Violated != "" {
+			t.Errorf("%s with its rule: %q, %v", e.Config, r.Violated, err)
 		}
 	}
 }
