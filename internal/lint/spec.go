@@ -69,8 +69,9 @@ func (ps *problems) specActions() {
 func (ps *problems) specInvariants() {
 	t := ps.tree
 	known, _ := invariantsOf(t)
+	defined := allOperators(t)
 	for _, name := range known {
-		if !slices.Contains(allOperators(t), name) {
+		if !slices.Contains(defined, name) {
 			ps.add(moduleFile("Invariants"), "no module defines %s", name)
 		}
 	}

@@ -18,6 +18,7 @@ type result struct {
 	outcome *tlc.Outcome
 	verdict string // the outcome's, with the property's name where TLC gives none
 	wrong   string // "" when everything is as expected
+	files   sums   // what was checked
 }
 
 // errTimeout is the cause of a run that took longer than -timeout.
@@ -29,10 +30,14 @@ func (s *settings) check(ctx context.Context, tool *tlc.Tool, e entry) (result, 
 	if err != nil {
 		return result{}, err
 	}
+	before, err := sumsOf(s.dir, &e)
+	if err != nil {
+		return result{}, err
+	}
 	config := filepath.Join(s.dir, e.config+".cfg")
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, errTimeout)
 	defer cancel()
-	run := tlc.Run{Files: append(files, config), Module: e.module + ".tla", Config: e.config + ".cfg", Heap: s.heap}
+	run := tlc.Run{Files: append(files, config), Module: e.module + ".tla", Config: e.config + ".cfg", Heap: s.heap, Brief: !e.large}
 	if e.large {
 		run.Workers = s.workers
 		run.Progress = func(line string) { s.say("%s: %s", e.config, line) }
@@ -48,7 +53,12 @@ func (s *settings) check(ctx context.Context, tool *tlc.Tool, e entry) (result, 
 	if err != nil {
 		return result{}, err
 	}
-	return judge(e, outcome, tlc.Checks(string(text)), run.Workers), nil
+	r := judge(e, outcome, tlc.Checks(string(text)), run.Workers)
+	r.files = before
+	if after, err := sumsOf(s.dir, &e); err != nil || after != before {
+		r.wrong = "its files changed while TLC ran: run it again"
+	}
+	return r, nil
 }
 
 // judge compares an outcome with what the suite expects. TLC does not name a

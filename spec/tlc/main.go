@@ -120,15 +120,14 @@ func (s *settings) suite(ctx context.Context, arguments []string) int {
 		return s.unable(err)
 	}
 	results, err := s.checkAll(ctx, tool, chosen)
+	if s.write {
+		// What is done counts, even if the rest was interrupted.
+		err = errors.Join(err, s.record(suite, results))
+	}
 	if err != nil {
 		return s.unable(err)
 	}
 	bad := s.report(results)
-	if s.write {
-		if err := s.record(suite, results); err != nil {
-			return s.unable(err)
-		}
-	}
 	if bad > 0 {
 		return exitUnexpected
 	}
@@ -190,14 +189,10 @@ func (s *settings) record(suite []entry, results []result) error {
 	var fresh []record
 	for i := range results {
 		r := &results[i]
-		if r.wrong != "" {
+		if r.outcome == nil || r.wrong != "" {
 			continue
 		}
-		rec, err := recordOf(s.dir, &r.entry, r.outcome, r.verdict, commit)
-		if err != nil {
-			return err
-		}
-		fresh = append(fresh, rec)
+		fresh = append(fresh, r.record(commit))
 	}
 	return writeResults(s.dir, suite, fresh)
 }

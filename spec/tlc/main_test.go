@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/relaybus-go/relaybus/spec/internal/tlc"
 )
@@ -101,5 +102,29 @@ func TestCounterexampleIsPrinted(t *testing.T) {
 	_, out, _ := call("-dir", tiny, "BrokenTiny")
 	if want := "  1. initially\n     x = 0\n     y = \"a\"\n  2. Up\n     x = 1\n"; !strings.Contains(out, want) {
 		t.Errorf("no %q in\n%s", want, out)
+	}
+}
+
+// A module that is edited while TLC reads its copy must not be recorded as what
+// TLC checked.
+func TestFilesChangeMeanwhile(t *testing.T) {
+	dir := folder(t, nil)
+	said, err := filepath.Abs("../internal/tlc/testdata/pass.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	java := filepath.Join(t.TempDir(), "java")
+	script := "#!/bin/sh\necho >> " + filepath.Join(dir, "Tiny.tla") + "\ncat " + said + "\n"
+	if err := os.WriteFile(java, []byte(script), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	suite, err := readSuite(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &settings{dir: dir, timeout: time.Minute, workers: 1}
+	r, err := s.check(context.Background(), &tlc.Tool{Java: java}, suite[0])
+	if err != nil || !strings.Contains(r.wrong, "changed while TLC ran") {
+		t.Errorf("%q, %v", r.wrong, err)
 	}
 }

@@ -81,34 +81,33 @@ func writeResults(dir string, suite []entry, fresh []record) error {
 	return os.WriteFile(resultsFile(dir), []byte(text), 0o666)
 }
 
-// recordOf is the record of a run that ended as expected.
-func recordOf(dir string, e *entry, o *tlc.Outcome, verdict, commit string) (record, error) {
-	module, config, err := sums(dir, e)
-	if err != nil {
-		return record{}, err
-	}
+// record is the record of a run that ended as expected.
+func (r *result) record(commit string) record {
+	o := r.outcome
 	return record{
-		Module: e.module, Config: e.config, ModuleSHA256: module, ConfigSHA256: config,
-		TLC: o.Version, Generated: o.Generated, Distinct: o.Distinct, Depth: int64(o.Depth), Verdict: verdict,
+		Module: r.module, Config: r.config, ModuleSHA256: r.files.module, ConfigSHA256: r.files.config,
+		TLC: o.Version, Generated: o.Generated, Distinct: o.Distinct, Depth: int64(o.Depth), Verdict: r.verdict,
 		Seconds:         float64(o.Wall.Milliseconds()) / 1000,
 		StatesPerSecond: int64(float64(o.Generated) / max(o.Wall.Seconds(), 0.001)),
 		Date:            time.Now().UTC().Format(time.DateOnly),
 		Commit:          commit,
-	}, nil
+	}
 }
 
-// sums returns the sha256 of an entry's module, with all that it extends, and
-// of its config.
-func sums(dir string, e *entry) (module, config string, err error) {
+// sums are the sha256 of an entry's module, with all that it extends, and of
+// its config.
+type sums struct{ module, config string }
+
+func sumsOf(dir string, e *entry) (s sums, err error) {
 	files, err := tlc.Closure(dir, e.module)
 	if err != nil {
-		return "", "", err
+		return s, err
 	}
-	if module, err = tlc.Sum(files); err != nil {
-		return "", "", err
+	if s.module, err = tlc.Sum(files); err != nil {
+		return s, err
 	}
-	config, err = tlc.Sum([]string{filepath.Join(dir, e.config+".cfg")})
-	return module, config, err
+	s.config, err = tlc.Sum([]string{filepath.Join(dir, e.config+".cfg")})
+	return s, err
 }
 
 // stale says what is wrong with the records of a suite: a config without one,
@@ -139,13 +138,13 @@ func (e *entry) outdated(dir string, r record, ok bool) string {
 	if !ok {
 		return "has no record in results.json"
 	}
-	module, config, err := sums(dir, e)
+	files, err := sumsOf(dir, e)
 	switch {
 	case err != nil:
 		return err.Error()
-	case r.ModuleSHA256 != module:
+	case r.ModuleSHA256 != files.module:
 		return e.module + ".tla, or a module that it extends, has changed since its record was made"
-	case r.ConfigSHA256 != config:
+	case r.ConfigSHA256 != files.config:
 		return e.config + ".cfg has changed since its record was made"
 	case r.Verdict != e.expect || e.distinct >= 0 && r.Distinct != e.distinct || e.depth >= 0 && r.Depth != e.depth:
 		return fmt.Sprintf("the record has %s, %d distinct, depth %d, which is not what suite.txt expects", r.Verdict, r.Distinct, r.Depth)

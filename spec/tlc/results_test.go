@@ -18,12 +18,12 @@ func good(t *testing.T, dir string) ([]entry, []record) {
 	var records []record
 	for i := range suite {
 		e := &suite[i]
-		module, config, err := sums(dir, e)
+		files, err := sumsOf(dir, e)
 		if err != nil {
 			t.Fatal(err)
 		}
 		records = append(records, record{
-			Module: e.module, Config: e.config, ModuleSHA256: module, ConfigSHA256: config,
+			Module: e.module, Config: e.config, ModuleSHA256: files.module, ConfigSHA256: files.config,
 			Verdict: e.expect, Distinct: 5, Depth: e.depth,
 		})
 	}
@@ -96,14 +96,24 @@ func TestWriteResults(t *testing.T) {
 func TestTable(t *testing.T) {
 	suite, records := good(t, tiny)
 	records[0].Distinct = 1234567
-	table := evidence(suite, records[:3])
-	for _, want := range []string{
-		"| Tiny | TinyPass | it ends | pass | 1,234,567 | 5 |\n",
-		"| Tiny | BrokenTiny | the bound is needed | refutes Small | 5 | 5 states |\n",
-		"| Tiny | BrokenTinyLive | it does end | not run |  |  |\n",
+	for _, c := range []struct {
+		records []record
+		want    []string
+	}{
+		{records, []string{
+			"| Tiny | a small thing that counts | 2 | 1,234,572 | 1 | 1 |\n",
+			"| Tiny | the bound is needed | Small | 5 |\n",
+		}},
+		{records[:1], []string{"| Tiny | a small thing that counts | 1 of 2 | 1,234,567 | 0 of 1 | 0 of 1 |\n"}},
 	} {
-		if !strings.Contains(table, want) {
-			t.Errorf("no %q in\n%s", want, table)
+		table, err := evidence(tiny, suite, c.records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(table, want) {
+				t.Errorf("no %q in\n%s", want, table)
+			}
 		}
 	}
 	text, err := withTable("a\n"+tableBegin+"\nold\n"+tableEnd+"\nb\n", "new\n")

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,6 +52,22 @@ func readSuite(dir string) ([]entry, error) {
 		}
 	}
 	return suite, nil
+}
+
+var heading = regexp.MustCompile(`(?m)^# (\w+): +(.*?)[ \t]*$`)
+
+// readAbout reads what the comments "# Module: text" of suite.txt say of each
+// module.
+func readAbout(dir string) (map[string]string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "suite.txt"))
+	if err != nil {
+		return nil, err
+	}
+	about := map[string]string{}
+	for _, match := range heading.FindAllStringSubmatch(string(text), -1) {
+		about[match[1]] = match[2]
+	}
+	return about, nil
 }
 
 // parseLine reads "module config size expect distinct depth minutes shows…";

@@ -107,13 +107,13 @@ func TestChoose(t *testing.T) {
 		full      bool
 		want      string
 	}{
-		{"", false, "TinyPass BrokenTiny BrokenTinyLive"},
-		{"", true, "TinyPass TinyLivePass BrokenTiny BrokenTinyLive"},
+		{"", false, "TinyPass BrokenTiny TinyProbesEnd"},
+		{"", true, "TinyPass TinyLivePass BrokenTiny TinyProbesEnd"},
 		{"TinyLivePass", false, "TinyLivePass"},
 		{"Tiny/TinyLivePass", false, "TinyLivePass"},
-		{"Broken*", false, "BrokenTiny BrokenTinyLive"},
-		{"Tiny/*", false, "TinyPass BrokenTiny BrokenTinyLive"},
-		{"Tiny", true, "TinyPass TinyLivePass BrokenTiny BrokenTinyLive"},
+		{"Broken* *Probes*", false, "BrokenTiny TinyProbesEnd"},
+		{"Tiny/*", false, "TinyPass BrokenTiny TinyProbesEnd"},
+		{"Tiny", true, "TinyPass TinyLivePass BrokenTiny TinyProbesEnd"},
 		{"BrokenTiny TinyPass.cfg", false, "TinyPass BrokenTiny"},
 	} {
 		entries, err := choose(suite, strings.Fields(c.arguments), c.full)
