@@ -46,7 +46,7 @@ func run(args []string, out, errs io.Writer) int {
 	flags.StringVar(&s.dir, "dir", "spec/tla", "folder of the modules, configs and suite.txt")
 	flags.BoolVar(&s.full, "full", false, "run the large configs too")
 	flags.BoolVar(&s.verbose, "v", false, "print counterexamples")
-	flags.IntVar(&s.limit, "limit", 50_000_000, "stop a config at this many states")
+	flags.IntVar(&s.limit, "limit", 16_000_000, "stop a config at this many states; each takes up to 300 bytes")
 	if flags.Parse(args) != nil {
 		return exitUnable
 	}
