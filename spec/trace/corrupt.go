@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"text/tabwriter"
 )
@@ -106,6 +107,17 @@ var corruptions = []corruption{
 	{"holder", func(t *trace, e *event) *edit { return leaseOf(t, e, "Holder", nobody) }},
 	{"in flight", func(t *trace, e *event) *edit { return leaseOf(t, e, "Claim", noNumber) }},
 	{"in flight", func(t *trace, e *event) *edit { return leaseOf(t, e, "Delivery", noNumber) }},
+	// A follower's predecessor is done: its own row, while it has one, is not.
+	{"after", func(t *trace, e *event) *edit {
+		if e.action == "CompleteMany" || e.action == "Release" || e.args["Refused"] == true {
+			return nil
+		}
+		offer := leaseOf(t, e, "After", nil)
+		if offer != nil {
+			offer.to = offer.of["Delivery"]
+		}
+		return offer
+	}},
 	{"fence", func(t *trace, e *event) *edit {
 		if e.action == "Complete" && t.Semantics == "snapshot" && e.args["Verdict"] == "Applied" {
 			return &edit{of: e.args["Lease"].(map[string]any), field: "Fence", to: noNumber}
@@ -115,7 +127,11 @@ var corruptions = []corruption{
 	// A claim and a takeover are made in time, by the holder, with a new number.
 	{"holder", on("Claim", "Holder", nobody, nil)},
 	{"number", on("Claim", "Number", tooSmall, nil)},
+	{"lane", on("Claim", "Lane", noNumber, nil)},
+	{"lane", on("TakeOver", "Lane", noNumber, nil)},
 	{"number", on("Relinquish", "Number", tooSmall, applied)},
+	{"holder", on("Relinquish", "Holder", nobody, applied)},
+	{"holder", on("ExtendLease", "Holder", nobody, applied)},
 	{"epoch", on("Relinquish", "Epoch", noNumber, applied)},
 	{"epoch", on("ExtendLease", "Epoch", noNumber, applied)},
 	{"not-after", on("Claim", "NotAfter", longAgo, nil)},
@@ -123,14 +139,24 @@ var corruptions = []corruption{
 	{"charged", add("TakeOver", "Charged", noNumber)},
 	{"charged", add("ChargeLost", "Charged", noNumber)},
 	{"refused", add("TakeOver", "Refused", noNumber)},
+	{"unstuck", add("Claim", "Unstuck", noNumber)},
 	// A pick is a row that is due, of a handler with room, that does not run.
 	{"handler", on("Claim", "Handlers", []any{}, picks)},
 	{"renew", on("Claim", "Renew", false, picks)},
-	{"row", func(_ *trace, e *event) *edit {
+	{"row", pickOf("Delivery", noNumber)},
+	{"after", pickOf("After", noNumber)},
+	{"fence", func(t *trace, e *event) *edit {
+		if t.Semantics != "snapshot" {
+			return nil
+		}
+		return pickOf("Fence", noNumber)(t, e)
+	}},
+	{"twice", func(t *trace, e *event) *edit {
 		if e.action != "Claim" || !picks(e) {
 			return nil
 		}
-		return &edit{of: elements(e, "Picks")[0], field: "Delivery", to: noNumber}
+		all := e.args["Picks"].([]any)
+		return &edit{of: e.args, field: "Picks", to: append(all[:1:1], all...)}
 	}},
 	{"running", func(_ *trace, e *event) *edit {
 		if e.action != "Claim" || !picks(e) {
@@ -193,7 +219,7 @@ func moved(t *trace, e *event) *edit {
 		if before == e || before.action == storeCrash {
 			return nil
 		}
-		if before.action == "Subscribe" && short(before.args["Handlers"]) == short(e.args["Handlers"]) {
+		if before.action == "Subscribe" && reflect.DeepEqual(before.args["Handlers"], e.args["Handlers"]) {
 			break
 		}
 	}
@@ -206,6 +232,16 @@ func applied(e *event) bool { return e.args["Verdict"] == "Applied" }
 func now(e *event) bool { return e.args["Seen"] == nil || e.args["Seen"] == tooSmall }
 
 func picks(e *event) bool { return now(e) && len(e.args["Picks"].([]any)) > 0 }
+
+// pickOf offers a field of a claim's first pick.
+func pickOf(field string, to any) func(*trace, *event) *edit {
+	return func(_ *trace, e *event) *edit {
+		if e.action != "Claim" || !picks(e) {
+			return nil
+		}
+		return &edit{of: elements(e, "Picks")[0], field: field, to: to}
+	}
+}
 
 // elements are the records of a list.
 func elements(e *event, field string) []map[string]any {
