@@ -80,10 +80,14 @@ func (p *parser) constant() {
 	if _, twice := p.config.Constants[name]; twice {
 		p.fail("constant %s is given twice", name)
 	}
-	if word := p.next(); word != "=" {
-		p.fail("constant %s: want =, found %q", name, word)
+	switch word := p.next(); word {
+	case "=":
+		p.config.Constants[name] = p.value()
+	case "<-": // an operator of the module stands for the constant
+		p.config.Constants[name] = Value{Kind: Operator, Text: p.name()}
+	default:
+		p.fail("constant %s: want = or <-, found %q", name, word)
 	}
-	p.config.Constants[name] = p.value()
 }
 
 func (p *parser) value() Value {

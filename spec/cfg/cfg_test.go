@@ -15,6 +15,9 @@ CONSTANTS
   Async = TRUE
   Without = {"holder", "claim"}
 CONSTANT Nobody = none
+CONSTANT LaneOf <- OneLane
+CONSTANT Poison = {2, 1}
+CONSTANT Semantics = "locking"
 INVARIANTS TypeOK FencedOut
 INVARIANT NothingDropped
 PROPERTY Drains
@@ -34,6 +37,9 @@ func TestParse(t *testing.T) {
 			"Async":     {Kind: Bool, Bool: true},
 			"Without":   {Kind: Set, Elements: []Value{{Kind: String, Text: "holder"}, {Kind: String, Text: "claim"}}},
 			"Nobody":    {Kind: Model, Text: "none"},
+			"LaneOf":    {Kind: Operator, Text: "OneLane"},
+			"Poison":    {Kind: Set, Elements: []Value{{Kind: Int, Int: 2}, {Kind: Int, Int: 1}}},
+			"Semantics": {Kind: String, Text: "locking"},
 		},
 		Invariants: []string{"TypeOK", "FencedOut", "NothingDropped"},
 		Properties: []string{"Drains"},
@@ -62,6 +68,9 @@ func TestReader(t *testing.T) {
 	if got := r.Strings("Without"); !reflect.DeepEqual(got, []string{"claim", "holder"}) {
 		t.Errorf("Without = %q", got)
 	}
+	if r.Operator("LaneOf") != "OneLane" || r.String("Semantics") != "locking" || !reflect.DeepEqual(r.Ints("Poison"), []int{1, 2}) {
+		t.Error("wrong operator, string or numbers")
+	}
 	if err := r.Err(); err == nil || !strings.Contains(err.Error(), "Nobody is given, but nothing reads it") {
 		t.Errorf("Err = %v; a constant that nobody reads must not pass", err)
 	}
@@ -78,7 +87,8 @@ func TestReader(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	for _, text := range []string{
 		"SYMMETRY Permutations",
-		"CONSTANT N <- Two",
+		"CONSTANT N <- 2",
+		"CONSTANT N < 2",
 		"CONSTANT N = 1 N = 2",
 		"CONSTANT S = {1 2}",
 		"CONSTANT S = {1, 2",

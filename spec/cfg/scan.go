@@ -45,6 +45,8 @@ func measure(text string) (n int, comment bool) {
 	case text[0] == '"':
 		n := upTo(text[1:], `"`, -1)
 		return n + 1, false
+	case strings.HasPrefix(text, "<-"):
+		return 2, false
 	case strings.IndexByte("={},", text[0]) >= 0:
 		return 1, false
 	}

@@ -18,12 +18,14 @@ const (
 	Bool
 	String
 	Set
+	Operator // of the module, by its name
 )
 
 // Value is the value of a constant.
 type Value struct {
 	Kind Kind
-	// Text is a string without its quotes, or the name of a model value.
+	// Text is a string without its quotes, or the name of a model value or an
+	// operator.
 	Text string
 	Int  int
 	Bool bool
@@ -63,6 +65,22 @@ func (r *Reader) Int(name string) int { return r.value(name, Int).Int }
 
 // Bool returns TRUE or FALSE.
 func (r *Reader) Bool(name string) bool { return r.value(name, Bool).Bool }
+
+// String returns a string.
+func (r *Reader) String(name string) string { return r.value(name, String).Text }
+
+// Operator returns the name of the module's operator that the constant is.
+func (r *Reader) Operator(name string) string { return r.value(name, Operator).Text }
+
+// Ints returns a set of numbers, sorted.
+func (r *Reader) Ints(name string) []int {
+	var numbers []int
+	for _, e := range r.elements(name, Int) {
+		numbers = append(numbers, e.Int)
+	}
+	slices.Sort(numbers)
+	return numbers
+}
 
 // Strings returns a set of strings, sorted.
 func (r *Reader) Strings(name string) []string {

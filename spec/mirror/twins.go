@@ -17,6 +17,7 @@ var twins = map[string]Twin{
 	"AsyncCommit":                twinOf(newAsyncCommit),
 	"CompleteVsTakeoverLocking":  twinOf(newLocking),
 	"CompleteVsTakeoverSnapshot": twinOf(newSnapshot),
+	"Relaybus":                   twinOf(newRelaybus),
 }
 
 // Modules lists the modules that have a twin, sorted.

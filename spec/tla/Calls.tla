@@ -271,7 +271,8 @@ RestOf(leases, lost) ==
 Reached(c) ==
   /\ c.all => \A l \in DOMAIN store.lanes :
        store.lanes[l].holder = c.holder => l \in c.reached \/ store.lanes[l].lost # {}
-  /\ "Eager" \in Does => ~ENABLED (\E l \in LanesOf(c.worker) : TakeOverBy(c, l) \/ ClaimBy(c, l))
+  /\ "Eager" \in Does =>
+       ~ENABLED (\E l \in LanesOf(c.worker) : TakeOverBy(c, l) \/ ClaimBy(c, l) \/ ChargeLostOf(l))
 
 Answer(w) ==
   \E c \in LaneCallOf(w) :

@@ -167,9 +167,9 @@ EventOfKeyA == {Event("e9", "a")}
 FirstEvent == {Event("e1", "a")}
 NoLater == {}
 
-(* Key b has the second lane of its group, if there is one.                  *)
+(* Where FNV-1a puts these keys and ids among one or two lanes.              *)
 LaneOfKey(key, event) == IF key = "b" /\ Modulus > 1 THEN 1 ELSE 0
-LaneOfEvent(key, event) == IF event = "e2" /\ Modulus > 1 THEN 1 ELSE 0
+LaneOfEvent(key, event) == IF event = "e1" /\ Modulus > 1 THEN 1 ELSE 0
 
 OneHandler == <<"x">>
 TwoHandlers == <<"x", "y">>
