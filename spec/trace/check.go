@@ -85,7 +85,7 @@ func (c *checker) check(ctx context.Context, traces []*trace) (map[*trace]verdic
 // checkBatch runs TLC over a batch. A trace in which TLC cannot evaluate an
 // event ends the run for all: it is refused, and the others are run again.
 func (c *checker) checkBatch(ctx context.Context, batch []*trace) ([]verdict, error) {
-	module, err := generate(batch)
+	module, names, err := generate(batch)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,11 @@ func (c *checker) checkBatch(ctx context.Context, batch []*trace) ([]verdict, er
 		return nil, err
 	}
 	if out.Verdict == tlc.Pass {
-		return readVerdicts(out.Printed, len(batch))
+		verdicts, err := readVerdicts(out.Printed, len(batch))
+		for i := range verdicts {
+			verdicts[i].had = names.Replace(verdicts[i].had)
+		}
+		return verdicts, err
 	}
 	bad := culprit(out)
 	if bad < 0 || bad >= len(batch) {

@@ -170,5 +170,5 @@ func (s *settings) quote(t *trace, v verdict) {
 			fmt.Fprintf(s.stdout, "    the event: %s\n", e.text())
 		}
 	}
-	fmt.Fprintf(s.stdout, "    the store: %s\n", strings.ReplaceAll(v.had, "\n", "\n    "))
+	fmt.Fprintf(s.stdout, "    the store (times as ranks): %s\n", strings.ReplaceAll(v.had, "\n", "\n    "))
 }

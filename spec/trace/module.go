@@ -36,9 +36,9 @@ type generator struct {
 	ranks  *ranks            // of the trace under way
 }
 
-// generate returns the text of the module of a batch. The traces are of one
-// group.
-func generate(traces []*trace) (text string, err error) {
+// generate returns the text of the module of a batch, and what puts the names
+// that it gave to texts and holders back. The traces are of one group.
+func generate(traces []*trace) (text string, names *strings.Replacer, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			bad, ok := r.(malformed)
@@ -60,7 +60,15 @@ func generate(traces []*trace) (text string, err error) {
 	fmt.Fprintf(&g.b, "Traces == <<%s>>\n", strings.Join(numbers, ","))
 	g.hashes(traces[0].Lanes)
 	g.b.WriteString("====\n")
-	return wrapped(g.b.String()), nil
+	return wrapped(g.b.String()), g.replacer(), nil
+}
+
+func (g *generator) replacer() *strings.Replacer {
+	var pairs []string
+	for text, name := range g.names {
+		pairs = append(pairs, strconv.Quote(name), strconv.Quote(strings.TrimPrefix(text, holderMark)))
+	}
+	return strings.NewReplacer(pairs...)
 }
 
 // wrapped breaks long lines behind commas, which no text holds.
@@ -217,13 +225,16 @@ func (g *generator) text(v any) string {
 	return strconv.Quote(g.name(s))
 }
 
+// holderMark keeps a holder apart from a text that is spelt like it.
+const holderMark = "holder "
+
 // holder numbers the holders of a batch; nobody is "".
 func (g *generator) holder(v any) string {
 	s := as[string](v)
 	if strings.Trim(s, "0") == "" {
 		return `""`
 	}
-	return strconv.Quote(g.number("~h", "holder "+s))
+	return strconv.Quote(g.number("~h", holderMark+s))
 }
 
 // plain are texts that TLA+ can write as they are; the others, and those that

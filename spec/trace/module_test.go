@@ -37,7 +37,7 @@ func TestExample(t *testing.T) {
 		}
 		traces = append(traces, read)
 	}
-	text, err := generate(traces)
+	text, _, err := generate(traces)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestExample(t *testing.T) {
 
 func TestGenerate(t *testing.T) {
 	one := read(t, subscribe, strings.ReplaceAll(claim, "\n", ""))
-	text, err := generate([]*trace{one, one})
+	text, names, err := generate([]*trace{one, one})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +77,9 @@ func TestGenerate(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
+	}
+	if got := names.Replace(`holder |-> "~h0", key |-> "~h"`); got != `holder |-> "a0000000000000000000000000000001", key |-> "~h"` {
+		t.Errorf("put back: %s", got)
 	}
 	if n := strings.Count(text, "OfRunning(7"); n != 1 {
 		t.Errorf("a set that repeats is written %d times", n)
