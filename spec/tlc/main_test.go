@@ -100,7 +100,7 @@ func TestTLC(t *testing.T) {
 func TestCounterexampleIsPrinted(t *testing.T) {
 	need(t)
 	_, out, _ := call("-dir", tiny, "BrokenTiny")
-	if want := "  1. initially\n     x = 0\n     y = \"a\"\n  2. Up\n     x = 1\n"; !strings.Contains(out, want) {
+	if want := "  1. initially\n     x = 0\n     y = \"a\"\n  2. Up\n     x = 1 (was 0)\n"; !strings.Contains(out, want) {
 		t.Errorf("no %q in\n%s", want, out)
 	}
 }

@@ -106,27 +106,26 @@ func (s *settings) report(results []result) (bad int) {
 }
 
 // explain prints TLC's complaint and the counterexample: a block per state with
-// the action that led to it and the variables that it changed.
+// the action that led to it and what it changed.
 func explain(w io.Writer, o *tlc.Outcome) {
 	if o.Message != "" {
 		fmt.Fprintln(w, indent(o.Message))
 	}
-	before := map[string]string{}
-	for i, state := range o.Trace {
+	var before *tlc.State
+	for i := range o.Trace {
+		state := &o.Trace[i]
 		action := state.Action
 		if i == 0 {
 			action = "initially"
 		}
 		fmt.Fprintf(w, "%3d. %s\n", i+1, action)
-		for _, v := range state.Variables {
-			if before[v.Name] != v.Value {
-				fmt.Fprintf(w, "     %s = %s\n", v.Name, strings.ReplaceAll(v.Value, "\n", "\n     "))
-			}
-			before[v.Name] = v.Value
+		for _, change := range tlc.Changes(before, state) {
+			fmt.Fprintln(w, indent(change))
 		}
 		if state.Note != "" {
 			fmt.Fprintf(w, "     (%s)\n", state.Note)
 		}
+		before = state
 	}
 }
 
