@@ -19,7 +19,7 @@ type asyncCommit struct {
 	rules
 	maxEvents, maxNumber     uint8
 	maxCrashes, maxFailovers uint8
-	asyncPublish             bool
+	asyncPublish, buries     bool
 }
 
 // reign names what one TakeOver begins: its holder in the upper four bits, its
@@ -37,6 +37,7 @@ type asyncStore struct {
 	inFlight             [asyncNumbers]uint8 // delivery id, by claim number - 1
 	lastID               uint8
 	rows                 [asyncEvents]uint8 // event, by delivery id - 1
+	dead, revived        uint8              // bit sets of delivery ids
 	committed            uint8              // bit set of events
 	completed            [asyncEvents]uint8 // by event - 1
 	reign                reign
@@ -58,7 +59,16 @@ const (
 	asyncRunning
 	asyncSent
 	asyncOver
+	asyncFailing
+	asyncFailed
 )
+
+// asyncClaim is a claim whose statement has begun.
+type asyncClaim struct {
+	number, epoch uint8
+	stated, list  [asyncNumbers]uint8 // as inFlight
+	seen          [asyncEvents]uint8  // as rows
+}
 
 type asyncState struct {
 	log                [asyncCommits]asyncStore
@@ -66,6 +76,7 @@ type asyncState struct {
 	published          uint8
 	number             [2]uint8
 	runs               [2][asyncNumbers]asyncRun // by worker - 1, claim number - 1
+	claims             [2]asyncClaim
 	crashes, failovers uint8
 }
 
@@ -78,8 +89,9 @@ func newAsyncCommit(c cfg.Config) (Model[asyncState], error) {
 		maxCrashes:   uint8(r.Int("MaxCrashes")),
 		maxFailovers: uint8(r.Int("MaxFailovers")),
 		asyncPublish: r.Bool("AsyncPublish"),
+		buries:       r.Bool("Buries"),
 	}
-	err := errors.Join(r.Err(), m.known("epoch", "holder", "claim", "keep", "together"))
+	err := errors.Join(r.Err(), m.known("epoch", "holder", "claim", "keep", "together", "same"))
 	if m.maxEvents > asyncEvents || m.maxNumber > asyncNumbers {
 		err = errors.Join(err, fmt.Errorf("the twin allows %d events and %d numbers", asyncEvents, asyncNumbers))
 	}
@@ -113,7 +125,9 @@ func (m *asyncCommit) commit(s *asyncState, db asyncStore, sync bool) {
 }
 
 // stated reports whether the worker says that it still runs r.
-func (r *asyncRun) stated() bool { return r.phase == asyncRunning || r.phase == asyncSent }
+func (r *asyncRun) stated() bool {
+	return r.phase == asyncRunning || r.phase == asyncSent || r.phase == asyncFailing
+}
 
 // hear tells the worker that the run is over.
 func (r *asyncRun) hear() {
@@ -122,6 +136,18 @@ func (r *asyncRun) hear() {
 		*r = asyncRun{}
 	case asyncSent:
 		r.phase = asyncOver
+	case asyncFailing:
+		r.phase = asyncFailed
+	}
+}
+
+// pending reports whether there is a row of that id, and not dead.
+func (db *asyncStore) pending(id uint8) bool { return db.rows[id-1] != 0 && db.dead&(1<<id) == 0 }
+
+// accepted notes an accepted call of a run that another reign has granted.
+func (db *asyncStore) accepted(r *asyncRun) {
+	if r.reign != db.reign {
+		db.intruders |= pairBit(r.reign.holder(), db.reign.holder())
 	}
 }
 
@@ -151,179 +177,16 @@ func (m *asyncCommit) Next(s asyncState, step func(string, asyncState)) {
 	m.publish(s, step)
 	for w := 1; w <= 2; w++ {
 		m.takeOver(s, w, step)
+		m.claimSnapshot(s, w, step)
 		m.claim(s, w, step)
 		for n := 1; n <= asyncNumbers; n++ {
 			m.sendCompletion(s, w, n, step)
 			m.judgeCompletion(s, w, n, step)
 			m.completeMany(s, w, n, step)
+			m.sendBury(s, w, n, step)
+			m.bury(s, w, n, step)
 		}
 	}
 	m.loseCommit(s, step)
 	m.failover(s, step)
-}
-
-func (m *asyncCommit) publish(s asyncState, step func(string, asyncState)) {
-	if s.published >= m.maxEvents {
-		return
-	}
-	s.published++
-	db := *s.db()
-	db.lastID++
-	db.rows[db.lastID-1] = s.published
-	db.committed |= 1 << s.published
-	sync := s
-	m.commit(&sync, db, true)
-	step("Publish", sync)
-	if m.asyncPublish {
-		m.commit(&s, db, false)
-		step("Publish", s)
-	}
-}
-
-func (m *asyncCommit) takeOver(s asyncState, w int, step func(string, asyncState)) {
-	db := *s.db()
-	if int(db.holder) == w || s.number[w-1] >= m.maxNumber {
-		return
-	}
-	s.number[w-1]++
-	db.epoch++
-	db.holder, db.claim = uint8(w), s.number[w-1]
-	db.inFlight = [asyncNumbers]uint8{}
-	db.reign = reignOf(db.holder, db.claim)
-	m.commit(&s, db, false)
-	step("TakeOver", s)
-}
-
-func (m *asyncCommit) claim(s asyncState, w int, step func(string, asyncState)) {
-	db := *s.db()
-	if int(db.holder) != w || s.number[w-1] >= m.maxNumber || s.number[w-1]+1 <= db.claim {
-		return
-	}
-	s.number[w-1]++
-	n := s.number[w-1]
-	heard := s
-	var runningIDs uint8
-	for i := range s.runs[w-1] {
-		r := &s.runs[w-1][i]
-		if r.stated() {
-			runningIDs |= 1 << r.id
-		}
-		switch {
-		case !r.stated():
-			db.inFlight[i] = 0
-		case !m.rule("keep"):
-			db.inFlight[i] = r.id
-		case db.inFlight[i] != r.id:
-			db.inFlight[i] = 0
-			heard.runs[w-1][i].hear()
-		}
-	}
-	db.claim = n
-	m.claimed(s, heard, db, step)
-	for id := uint8(1); id <= m.maxEvents; id++ {
-		event := db.rows[id-1]
-		if event == 0 || runningIDs&(1<<id) != 0 {
-			continue
-		}
-		picked, granted := db, heard
-		picked.inFlight[n-1] = id
-		granted.runs[w-1][n-1] = asyncRun{phase: asyncRunning, id: id, event: event, epoch: db.epoch, reign: db.reign}
-		m.claimed(s, granted, picked, step)
-	}
-}
-
-// claimed commits a claim whose reply is lost, or heard.
-func (m *asyncCommit) claimed(lost, heard asyncState, db asyncStore, step func(string, asyncState)) {
-	m.commit(&lost, db, false)
-	step("Claim", lost)
-	m.commit(&heard, db, false)
-	step("Claim", heard)
-}
-
-func (m *asyncCommit) sendCompletion(s asyncState, w, n int, step func(string, asyncState)) {
-	r := &s.runs[w-1][n-1]
-	if r.phase != asyncRunning {
-		return
-	}
-	r.phase = asyncSent
-	step("SendCompletion", s)
-}
-
-func (m *asyncCommit) judgeCompletion(s asyncState, w, n int, step func(string, asyncState)) {
-	r := &s.runs[w-1][n-1]
-	if r.phase != asyncSent && r.phase != asyncOver || r.judged {
-		return
-	}
-	switch {
-	case m.guard("together", m.holds(s.db(), w, r)) && m.listed(s.db(), n, r):
-		r.judged = true
-	case r.phase == asyncSent:
-		r.phase = asyncOver
-	default:
-		return
-	}
-	step("JudgeCompletion", s)
-}
-
-// completeMany is CompleteMany and RefuseCompletion.
-func (m *asyncCommit) completeMany(s asyncState, w, n int, step func(string, asyncState)) {
-	r := &s.runs[w-1][n-1]
-	if !r.judged {
-		return
-	}
-	r.judged = false
-	db := *s.db()
-	action := "RefuseCompletion"
-	if m.holds(&db, w, r) {
-		action = "CompleteMany"
-		if db.rows[r.id-1] != 0 {
-			db.rows[r.id-1] = 0
-			db.completed[r.event-1]++
-			if r.reign != db.reign {
-				db.intruders |= pairBit(r.reign.holder(), db.reign.holder())
-			}
-			m.commit(&s, db, true)
-		}
-	}
-	step(action, s)
-	r.hear()
-	step(action, s)
-}
-
-func pairBit(caller, holder uint8) uint8 { return 1 << ((caller-1)*2 + holder - 1) }
-
-// restart keeps the first commits of the log and ends every statement.
-func (m *asyncCommit) restart(s *asyncState, kept uint8) {
-	clear(s.log[kept:])
-	s.length, s.durable = kept, kept
-	m.keep(s)
-	for w := range s.runs {
-		for n := range s.runs[w] {
-			s.runs[w][n].judged = false
-		}
-	}
-}
-
-func (m *asyncCommit) loseCommit(s asyncState, step func(string, asyncState)) {
-	if s.crashes >= m.maxCrashes {
-		return
-	}
-	for kept := s.durable; kept < s.length; kept++ {
-		next := s
-		next.crashes++
-		m.restart(&next, kept)
-		step("LoseCommit", next)
-	}
-}
-
-func (m *asyncCommit) failover(s asyncState, step func(string, asyncState)) {
-	if s.failovers >= m.maxFailovers {
-		return
-	}
-	for kept := uint8(1); kept < s.length; kept++ {
-		next := s
-		next.failovers++
-		m.restart(&next, kept)
-		step("Failover", next)
-	}
 }

@@ -15,6 +15,7 @@ func (m *asyncCommit) Invariants() []Invariant[asyncState] {
 			return s.db().intruders&^(pairBit(1, 1)|pairBit(2, 2)) == 0
 		}},
 		{"NothingDropped", nothingDroppedAsync},
+		{"DeadStaysDead", func(s asyncState) bool { return s.db().revived == 0 }},
 		{"NeverEpochReissued", neverPair(func(r, s asyncRunOf) bool { return r.epoch == s.epoch && r.reign != s.reign })},
 		{"NeverClaimReissued", neverPair(func(r, s asyncRunOf) bool {
 			return r.epoch == s.epoch && r.number == s.number && r != s
@@ -22,6 +23,7 @@ func (m *asyncCommit) Invariants() []Invariant[asyncState] {
 		{"NeverIdReissued", neverPair(func(r, s asyncRunOf) bool { return r.id == s.id && r.event != s.event })},
 		{"NeverJudgedEarlier", neverJudgedEarlier},
 		{"NeverCompletionLost", neverCompletionLost},
+		{"NeverBuriedMeanwhile", neverBuriedMeanwhile},
 	}
 }
 
@@ -46,7 +48,7 @@ func (s *asyncState) allRuns() []asyncRunOf {
 func (m *asyncCommit) typeOK(s asyncState) bool {
 	db := s.db()
 	for i, event := range db.rows {
-		if event > m.maxEvents || event > 0 && uint8(i+1) > db.lastID {
+		if db.dead&(2<<i) != 0 && event == 0 || event > m.maxEvents || event > 0 && uint8(i+1) > db.lastID {
 			return false
 		}
 	}
@@ -91,7 +93,7 @@ func nothingDroppedAsync(s asyncState) bool {
 	}
 	db := s.db()
 	for n, r := range s.runs[db.holder-1] {
-		if r.stated() && r.epoch == db.epoch && db.inFlight[n] != r.id {
+		if (r.phase == asyncRunning || r.phase == asyncSent) && r.epoch == db.epoch && db.inFlight[n] != r.id {
 			return false
 		}
 	}
@@ -136,8 +138,19 @@ func neverCompletionLost(s asyncState) bool {
 	return never(s, func(r *asyncRun, listed bool) bool { return r.phase == asyncOver && listed })
 }
 
+func neverBuriedMeanwhile(s asyncState) bool {
+	for _, c := range s.claims {
+		for i, event := range c.seen {
+			if event != 0 && s.db().dead&(2<<i) != 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // String shows of the arrays what is in use.
 func (s asyncState) String() string {
-	return fmt.Sprintf("store %+v, %d commits, %d durable, numbers %v, runs %+v",
-		*s.db(), s.length, s.durable, s.number, s.allRuns())
+	return fmt.Sprintf("store %+v, %d commits, %d durable, numbers %v, claims %+v, runs %+v",
+		*s.db(), s.length, s.durable, s.number, s.claims, s.allRuns())
 }

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/relaybus-go/relaybus/spec/cfg"
+	"github.com/relaybus-go/relaybus/spec/internal/tlc"
 )
 
 const specDir = "../tla"
@@ -136,26 +138,38 @@ func TestEveryTwinRefusesWhatItCannotCheck(t *testing.T) {
 	}
 }
 
+// A record goes before a figure in suite.txt, unless its files have changed.
 func TestRecordsGoBeforeTheSuite(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"suite.txt": "AsyncCommit AsyncCommit small pass 1 2 1 x\n" +
-			"# a comment\n\nTiny Tiny small pass 7 7 1 no twin\n" +
-			"AsyncCommit.tla BrokenAsyncCommitHolder.cfg large FencedOut - 4 1 x\n",
-		"results.json": `[{"module":"AsyncCommit","config":"AsyncCommit","distinct":16790,"depth":18,"verdict":"pass"},
-			{"module":"AsyncCommit","config":"BrokenAsyncCommitHolder","distinct":732,"depth":10,"verdict":"FencedOut"}]`,
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
+		sum, err := tlc.Sum([]string{path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
 	}
+	module := write("AsyncCommit.tla", "---- MODULE AsyncCommit ----\n====\n")
+	good, broken := write("Good.cfg", "SPECIFICATION Spec\n"), write("Broken.cfg", "INVARIANT FencedOut\n")
+	write("Old.cfg", "SPECIFICATION Spec\n")
+	write("suite.txt", "AsyncCommit Good small pass 1 2 1 x\n# a comment\n\nTiny Tiny small pass 7 7 1 no twin\n"+
+		"AsyncCommit.tla Broken.cfg large FencedOut - 4 1 x\nAsyncCommit Old small pass 1 2 1 x\n")
+	write("results.json", fmt.Sprintf(`[
+		{"module":"AsyncCommit","config":"Good","moduleSHA256":%q,"configSHA256":%q,"distinct":30,"depth":18,"verdict":"pass"},
+		{"module":"AsyncCommit","config":"Broken","moduleSHA256":%q,"configSHA256":%q,"distinct":732,"depth":10,"verdict":"FencedOut"},
+		{"module":"AsyncCommit","config":"Old","moduleSHA256":%q,"configSHA256":"0","distinct":9,"depth":9,"verdict":"pass"}]`,
+		module, good, module, broken, module))
 	got, err := ReadSuite(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []Entry{
-		{Module: "AsyncCommit", Config: "AsyncCommit", Expect: Pass, Distinct: 16790, Depth: 18},
-		{Module: "AsyncCommit", Config: "BrokenAsyncCommitHolder", Large: true, Expect: "FencedOut", Distinct: -1, Depth: 10},
+		{Module: "AsyncCommit", Config: "Good", Expect: Pass, Distinct: 30, Depth: 18},
+		{Module: "AsyncCommit", Config: "Broken", Large: true, Expect: "FencedOut", Distinct: -1, Depth: 10},
+		{Module: "AsyncCommit", Config: "Old", Expect: Pass, Distinct: 1, Depth: 2},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

@@ -19,12 +19,14 @@
 (* A completion is a message that may arrive late and more than once, and    *)
 (* is two steps, as FOR KEY SHARE has it: the lane is judged at the          *)
 (* statement's snapshot, and read again under the lock only if a takeover    *)
-(* changed it since; what the owner's own claims changed is not seen.        *)
+(* changed it since; what the owner's own claims changed is not seen.  A     *)
+(* claim is two steps, too: its picks are what the snapshot shows, while     *)
+(* the lane is read again under the lock.                                    *)
 (*                                                                           *)
-(* Left out: time (a lease may run out at any moment), keys, failures,       *)
-(* charges, late claims (Lease.tla has them), and locks between completion   *)
-(* and takeover (CompleteVsTakeoverLocking.tla).  One lane; a claim grants   *)
-(* at most one delivery.                                                     *)
+(* Left out: time (a lease may run out at any moment), keys, charges, late   *)
+(* claims (Lease.tla has them), and locks between completion and takeover    *)
+(* (CompleteVsTakeoverLocking.tla).  One lane; a claim grants at most one    *)
+(* delivery.                                                                 *)
 (*****************************************************************************)
 EXTENDS Naturals, Sequences, FiniteSets, Guards
 
@@ -33,7 +35,8 @@ CONSTANTS
   MaxNumber,      \* calls of one worker: takeovers and claims
   MaxCrashes,     \* crashes that keep what is durable
   MaxFailovers,   \* failovers to a replica that is behind
-  AsyncPublish    \* publishers may commit asynchronously
+  AsyncPublish,   \* publishers may commit asynchronously
+  Buries          \* a failing run is buried
 
 VARIABLES
   log,            \* the store after each commit that may still come back
@@ -41,10 +44,11 @@ VARIABLES
   published,      \* events published so far; their numbers are never reused
   number,         \* of each worker: the last number that it used
   runs,           \* what workers were granted and know of
+  claims,         \* of each worker: the claim whose statement has begun
   crashes,
   failovers
 
-vars == <<log, durable, published, number, runs, crashes, failovers>>
+vars == <<log, durable, published, number, runs, claims, crashes, failovers>>
 
 Workers == {1, 2}
 Nobody == 0
@@ -64,10 +68,12 @@ Empty ==
   [epoch |-> 0, holder |-> Nobody, claim |-> 0,
    inFlight |-> {},                       \* pairs <<delivery id, claim number>>
    lastId |-> 0,                          \* the counter that ids come from
-   rows |-> {},                           \* pairs <<delivery id, event>>: pending
+   rows |-> {},                           \* pairs <<delivery id, event>>
+   dead |-> {},                           \* ids of rows that are not pending
    committed |-> {},                      \* ghost: events published
    completed |-> [e \in Events |-> 0],    \* ghost: completions of the event that ran
    reign |-> NoReign,                     \* ghost
+   revived |-> {},                        \* ghost: ids granted although dead
    intruders |-> {}]                      \* ghost: <<holder of the call, of the lane>>
 
 db == log[Len(log)]
@@ -95,11 +101,12 @@ NoCommit == UNCHANGED <<log, durable, crashes, failovers>>
 -----------------------------------------------------------------------------
 (* Workers *)
 
-(* A run is a lease in its worker's hands. running: nothing was sent yet.   *)
-(* sent: its completion was, and nothing heard. over: the worker heard that *)
-(* it is over and states it no more, but copies of the completion may still *)
-(* arrive. judged: a statement has found it listed and goes on to the lock. *)
-StatedBy(w) == {r \in runs : r.holder = w /\ r.phase # "over"}
+(* A run is a lease in its worker's hands. running: nothing was sent yet.     *)
+(* sent, failing: its completion was, or its Bury, and nothing heard. over,   *)
+(* failed: the worker heard that it is over and states it no more, but copies *)
+(* of the call may still arrive. judged: a completion's statement has found   *)
+(* it listed and goes on to the lock.                                         *)
+StatedBy(w) == {r \in runs : r.holder = w /\ r.phase \in {"running", "sent", "failing"}}
 
 Entry(r) == <<r.id, r.number>>
 
@@ -113,10 +120,19 @@ Listed(state, r) ==
 
 Replace(old, new) == runs' = (runs \ {old}) \cup {new}
 
+(* An accepted call of a run that another reign has granted. *)
+Intruder(r) == IF r.reign = db.reign THEN {} ELSE {<<r.reign[1], db.reign[1]>>}
+
 (* What a worker does on hearing that some of its runs are over: one that has *)
 (* sent nothing is forgotten, copies of the others may be on their way.       *)
-Over(over) ==
-  (runs \ over) \cup {[r EXCEPT !.phase = "over"] : r \in {x \in over : x.phase = "sent"}}
+Told(r) ==
+  CASE r.phase = "sent" -> [r EXCEPT !.phase = "over"]
+    [] r.phase = "failing" -> [r EXCEPT !.phase = "failed"]
+    [] OTHER -> r
+
+Over(set) == (runs \ set) \cup {Told(r) : r \in {x \in set : x.phase # "running"}}
+
+NoClaim == [number |-> 0, epoch |-> 0, stated |-> {}, list |-> {}, seen |-> {}]
 
 -----------------------------------------------------------------------------
 (* Actions *)
@@ -128,40 +144,57 @@ Publish ==
          new == [db EXCEPT !.lastId = id, !.rows = @ \cup {<<id, published + 1>>},
                            !.committed = @ \cup {published + 1}]
      IN CommitSync(new) \/ (AsyncPublish /\ CommitAsync(new))
-  /\ UNCHANGED <<number, runs>>
+  /\ UNCHANGED <<number, runs, claims>>
 
 (* The reply tells nothing that the next claim's reply does not. *)
 TakeOver(w) ==
   /\ db.holder # w
+  /\ claims[w] = NoClaim
   /\ number[w] < MaxNumber
   /\ number' = [number EXCEPT ![w] = @ + 1]
   /\ CommitAsync([db EXCEPT !.epoch = @ + 1, !.holder = w, !.claim = number[w] + 1,
                             !.inFlight = {}, !.reign = <<w, number[w] + 1>>])
-  /\ UNCHANGED <<published, runs>>
+  /\ UNCHANGED <<published, runs, claims>>
 
-(* What the lane lists and the worker still runs is kept, and nothing is added *)
-(* to it but what is picked; with keep off, the worker's word is enough.       *)
-Claim(w) ==
+(* Claim, the statement's snapshot: what is pending, and the lane's list. *)
+ClaimSnapshot(w) ==
   /\ db.holder = w
+  /\ claims[w] = NoClaim
   /\ number[w] < MaxNumber
-  /\ number[w] + 1 > db.claim
   /\ number' = [number EXCEPT ![w] = @ + 1]
-  /\ LET n == number[w] + 1
-         stated == StatedBy(w)
-         running == {Entry(r) : r \in stated}
-         kept == IF Rule("keep") THEN db.inFlight \cap running ELSE running
-         lost == {r \in stated : Entry(r) \notin kept}
-         pickable == {row \in db.rows : row[1] \notin {r.id : r \in stated}}
-         claimed(picks) == [db EXCEPT !.claim = n, !.inFlight = kept \cup picks]
-         granted(row) == [holder |-> w, number |-> n, id |-> row[1], event |-> row[2],
+  /\ LET stated == {Entry(r) : r \in StatedBy(w)}
+     IN claims' = [claims EXCEPT ![w] =
+          [number |-> number[w] + 1, epoch |-> db.epoch, stated |-> stated,
+           list |-> db.inFlight,
+           seen |-> {row \in db.rows : row[1] \notin db.dead
+                                      /\ row[1] \notin {e[1] : e \in stated}}]]
+  /\ NoCommit /\ UNCHANGED <<published, runs>>
+
+(* Claim, under the lock.  What the lane lists and the worker still runs is    *)
+(* kept, and nothing is added to it but what is picked; with keep off, the     *)
+(* worker's word is enough.  A list that is not the snapshot's any more grants *)
+(* nothing: an end has come in between that the picks do not show.             *)
+Claim(w) ==
+  /\ claims[w] # NoClaim
+  /\ claims' = [claims EXCEPT ![w] = NoClaim]
+  /\ LET c == claims[w]
+         kept == IF Rule("keep") THEN db.inFlight \cap c.stated ELSE c.stated
+         lost == {r \in StatedBy(w) : Entry(r) \in c.stated \ kept}
+         same == Guard("same", db.epoch = c.epoch /\ db.inFlight = c.list)
+         claimed(picks) == [db EXCEPT !.claim = c.number, !.inFlight = kept \cup picks]
+         granted(row) == [holder |-> w, number |-> c.number, id |-> row[1], event |-> row[2],
                           epoch |-> db.epoch, reign |-> db.reign,
                           phase |-> "running", judged |-> FALSE]
-     IN \/ /\ CommitAsync(claimed({}))
-           /\ runs' \in {Over(lost), runs}    \* the reply arrives, or is lost
-        \/ \E row \in pickable :
-             /\ CommitAsync(claimed({<<row[1], n>>}))
-             /\ runs' \in {Over(lost) \cup {granted(row)}, runs}
-  /\ UNCHANGED published
+     IN IF ~ (db.holder = w /\ c.number > db.claim)
+        THEN NoCommit /\ UNCHANGED runs
+        ELSE \/ /\ CommitAsync(claimed({}))
+                /\ runs' \in {Over(lost), runs}    \* the reply arrives, or is lost
+             \/ /\ same
+                /\ \E row \in c.seen :
+                     /\ CommitAsync([claimed({<<row[1], c.number>>}) EXCEPT
+                          !.revived = @ \cup ({row[1]} \cap db.dead)])
+                     /\ runs' \in {Over(lost) \cup {granted(row)}, runs}
+  /\ UNCHANGED <<published, number>>
 
 (* A verdict arrives, or is lost: then the worker sends the same call again. *)
 Heard(r) == {[r EXCEPT !.judged = FALSE, !.phase = "over"], [r EXCEPT !.judged = FALSE]}
@@ -170,7 +203,7 @@ Heard(r) == {[r EXCEPT !.judged = FALSE, !.phase = "over"], [r EXCEPT !.judged =
 SendCompletion(r) ==
   /\ r.phase = "running"
   /\ Replace(r, [r EXCEPT !.phase = "sent"])
-  /\ NoCommit /\ UNCHANGED <<published, number>>
+  /\ NoCommit /\ UNCHANGED <<published, number, claims>>
 
 (* CompleteMany, the statement's snapshot.  The list is judged together with *)
 (* epoch and holder: another holder's list may have the same entry, and this *)
@@ -181,7 +214,7 @@ JudgeCompletion(r) ==
   /\ IF Guard("together", Holds(db, r)) /\ Listed(db, r)
      THEN Replace(r, [r EXCEPT !.judged = TRUE])
      ELSE r.phase = "sent" /\ Replace(r, [r EXCEPT !.phase = "over"])    \* LeaseLost
-  /\ NoCommit /\ UNCHANGED <<published, number>>
+  /\ NoCommit /\ UNCHANGED <<published, number, claims>>
 
 (* CompleteMany, under the lock.  A takeover since the snapshot has moved the *)
 (* epoch, and no list under another epoch has the run.  The row of the        *)
@@ -191,21 +224,37 @@ CompleteMany(r) ==
   /\ r.judged
   /\ Holds(db, r)
   /\ \E after \in Heard(r) : Replace(r, after)
-  /\ IF r.id \in IdsOf(db.rows)
+  /\ IF r.id \in IdsOf(db.rows) \ db.dead
      THEN CommitSync(
        [db EXCEPT !.rows = {row \in @ : row[1] # r.id},
                   !.completed[r.event] = @ + 1,
-                  !.intruders = @ \cup (IF r.reign = db.reign THEN {}
-                                        ELSE {<<r.reign[1], db.reign[1]>>})])
+                  !.intruders = @ \cup Intruder(r)])
      ELSE NoCommit
-  /\ UNCHANGED <<published, number>>
+  /\ UNCHANGED <<published, number, claims>>
 
 (* The same with the verdict LeaseLost. *)
 RefuseCompletion(r) ==
   /\ r.judged
   /\ ~ Holds(db, r)
   /\ \E after \in Heard(r) : Replace(r, after)
-  /\ NoCommit /\ UNCHANGED <<published, number>>
+  /\ NoCommit /\ UNCHANGED <<published, number, claims>>
+
+(* Bury, the call: the handler failed, and no attempt is left. *)
+SendBury(r) ==
+  /\ Buries
+  /\ r.phase = "running"
+  /\ Replace(r, [r EXCEPT !.phase = "failing"])
+  /\ NoCommit /\ UNCHANGED <<published, number, claims>>
+
+(* Bury judges lane and row under their locks.  The run leaves the list. *)
+Bury(r) ==
+  /\ r.phase \in {"failing", "failed"}
+  /\ IF Holds(db, r) /\ Listed(db, r) /\ r.id \in IdsOf(db.rows) \ db.dead
+     THEN /\ CommitSync([db EXCEPT !.dead = @ \cup {r.id}, !.inFlight = @ \ {Entry(r)},
+                                   !.intruders = @ \cup Intruder(r)])
+          /\ \E after \in {Told(r), r} : Replace(r, after)
+     ELSE NoCommit /\ r.phase = "failing" /\ Replace(r, Told(r))
+  /\ UNCHANGED <<published, number, claims>>
 
 -----------------------------------------------------------------------------
 (* Environment *)
@@ -214,6 +263,7 @@ RefuseCompletion(r) ==
 Restart(keep, crashesSoFar, failoversSoFar) ==
   /\ Keep(SubSeq(log, 1, keep), keep, crashesSoFar, failoversSoFar)
   /\ runs' = {[r EXCEPT !.judged = FALSE] : r \in runs}
+  /\ claims' = [w \in Workers |-> NoClaim]
   /\ UNCHANGED <<published, number>>
 
 LoseCommit ==
@@ -232,14 +282,16 @@ Init ==
   /\ published = 0
   /\ number = [w \in Workers |-> 0]
   /\ runs = {}
+  /\ claims = [w \in Workers |-> NoClaim]
   /\ crashes = 0
   /\ failovers = 0
 
 Next ==
   \/ Publish
-  \/ \E w \in Workers : TakeOver(w) \/ Claim(w)
+  \/ \E w \in Workers : TakeOver(w) \/ ClaimSnapshot(w) \/ Claim(w)
   \/ \E r \in runs :
-       SendCompletion(r) \/ JudgeCompletion(r) \/ CompleteMany(r) \/ RefuseCompletion(r)
+       \/ SendCompletion(r) \/ JudgeCompletion(r) \/ CompleteMany(r) \/ RefuseCompletion(r)
+       \/ SendBury(r) \/ Bury(r)
   \/ LoseCommit
   \/ Failover
 
@@ -259,6 +311,7 @@ TypeOK ==
   /\ db.inFlight \subseteq Ids \X Numbers
   /\ db.rows \subseteq Ids \X Events
   /\ \A row \in db.rows : row[1] <= db.lastId
+  /\ db.dead \subseteq IdsOf(db.rows)
   /\ Cardinality(IdsOf(db.rows)) = Cardinality(db.rows)
   /\ \A r, s \in runs : (r.holder = s.holder /\ r.number = s.number) => r = s
 
@@ -277,8 +330,11 @@ OneHolderPerLane == \A pair \in db.intruders : pair[1] = pair[2]
 
 NothingDropped ==
   (crashes = 0 /\ failovers = 0) =>
-    \A r \in runs : (r.phase # "over" /\ r.holder = db.holder /\ r.epoch = db.epoch)
-                      => Entry(r) \in db.inFlight
+    \A r \in runs :
+      (r.phase \in {"running", "sent"} /\ r.holder = db.holder /\ r.epoch = db.epoch)
+        => Entry(r) \in db.inFlight
+
+DeadStaysDead == db.revived = {}
 
 -----------------------------------------------------------------------------
 (* Probes: situations that must be reachable, or the above says little *)
@@ -308,4 +364,8 @@ NeverJudgedEarlier ==
 NeverCompletionLost ==
   \A r \in runs : ~ (r.phase = "over" /\ Entry(r) \in db.inFlight /\ r.epoch = db.epoch
                      /\ r.holder = db.holder /\ r.id \in IdsOf(db.rows))
+
+(* A delivery that a claim is about to pick dies. *)
+NeverBuriedMeanwhile ==
+  ~ \E w \in Workers : \E row \in claims[w].seen : row[1] \in db.dead
 =============================================================================
