@@ -14,9 +14,10 @@ import (
 // relaybus is the twin of Relaybus.tla and the modules below it. Unlike the
 // other twins it has no store of its own: every action is performed by
 // protocol.Step on a protocol.State and a protocol.Ledger, so that equal
-// numbers of states say that State and State.tla are one. Guards that a
-// configuration leaves out are beyond it: a State has no such switch.
+// numbers of states say that State and State.tla are one. Guards of the store
+// that a configuration leaves out are beyond it: a State has no such switch.
 type relaybus struct {
+	rules     // of workers only
 	semantics protocol.Semantics
 	modulus   int32
 	workers   []string
@@ -92,8 +93,8 @@ func newRelaybus(c cfg.Config) (Model[relayState], error) {
 	if r.String("Semantics") == "snapshot" {
 		m.semantics = protocol.Snapshot
 	}
-	without := rules{r.Strings("Without")}
-	err := errors.Join(r.Err(), without.known())
+	m.rules = rules{r.Strings("Without")}
+	err := errors.Join(r.Err(), m.known("Worker.doubt"))
 	if slices.Contains(m.does, "Eager") {
 		err = errors.Join(err, errors.New("the twin's workers are not eager"))
 	}
@@ -126,9 +127,9 @@ type relayWorld struct {
 	clock   protocol.Time
 }
 
+// clone shares the State and its history, which only perform changes.
 func (w *relayWorld) clone() *relayWorld {
 	c := *w
-	c.state, c.history = w.state.Clone(), w.history.Clone()
 	c.pairs = slices.Clone(w.pairs)
 	c.terms, c.kills, c.workers = maps.Clone(w.terms), maps.Clone(w.kills), maps.Clone(w.workers)
 	c.calls = slices.Clone(w.calls)
@@ -139,6 +140,7 @@ func (w *relayWorld) clone() *relayWorld {
 // State refuses it.
 func (w *relayWorld) perform(a protocol.Action) *relayWorld {
 	c := w.clone()
+	c.state, c.history = w.state.Clone(), w.history.Clone()
 	refusal, violation := protocol.Step(c.state, c.history, a)
 	if refusal != nil {
 		return nil

@@ -203,7 +203,7 @@ func (t *relayTurn) sendClaim(name string, worker *relayWorker) {
 	if number > t.m.maxNumber {
 		return
 	}
-	doubt := worker.doubt != 0
+	doubt := worker.doubt != 0 && t.m.rule("Worker.doubt")
 	c := t.w.clone()
 	c.add(relayCall{
 		kind: "Claim", worker: name, holder: t.m.holder(t.w, name), number: number, running: t.w.stated(name),

@@ -87,6 +87,7 @@ func (t *relayTurn) kill(name string) {
 			continue
 		}
 		c := t.w.clone()
+		c.history = c.history.Clone()
 		c.history.Killed(t.m.holder(t.w, name), x.Delivery)
 		c.kills[t.m.holder(t.w, name)] = relayKill{x.Delivery, c.pair(x.Delivery).lives}
 		t.dies("Kill", name, c)

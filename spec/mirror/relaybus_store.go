@@ -101,7 +101,9 @@ func (t *relayTurn) takeOver(call *relayCall, id protocol.LaneID) {
 			Now: t.w.clock, Clock: t.w.clock, NotAfter: call.notAfter, Refused: refused,
 		}
 		trial := t.w.state.Clone()
-		trial.TakeOver(a)
+		if !trial.TakeOver(a).OK() {
+			continue
+		}
 		a.Charged = slices.Clone(trial.Charged())
 		if c := t.w.perform(a); c != nil {
 			c.recordTakeOver(t.m.semantics, &a)
@@ -135,6 +137,9 @@ func (t *relayTurn) claimOf(call *relayCall, lane *protocol.Lane, picked []proto
 		Lane: lane.ID, Holder: call.holder, Number: call.number, Handlers: t.m.handles(call.worker),
 		Running: call.running, Picks: t.picksOf(picked), SuspectRunning: call.suspect, Renew: true,
 		TTL: time.Duration(t.m.ttl), Now: t.w.clock, Clock: t.w.clock, NotAfter: call.notAfter, Unstuck: unstuck,
+	}
+	if !t.w.state.PicksAllowed(a).OK() {
+		return // found without a copy of everything
 	}
 	c := t.w.perform(a)
 	if c == nil {
@@ -196,7 +201,9 @@ func (t *relayTurn) chargeLost(lane *protocol.Lane) {
 	for _, refused := range t.refusals(lane.Lost) {
 		a := protocol.ChargeLost{Lane: lane.ID, Refused: refused}
 		trial := t.w.state.Clone()
-		trial.ChargeLost(a)
+		if !trial.ChargeLost(a).OK() {
+			continue
+		}
 		a.Charged = slices.Clone(trial.Charged())
 		if c := t.w.perform(a); c != nil {
 			c.charge(t.m.semantics, c.inPhase(lane.ID, relayLost), refused)
