@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,9 +38,9 @@ func (s *settings) check(ctx context.Context, tool *tlc.Tool, e entry) (result, 
 	config := filepath.Join(s.dir, e.config+".cfg")
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, errTimeout)
 	defer cancel()
-	run := tlc.Run{Files: append(files, config), Module: e.module + ".tla", Config: e.config + ".cfg", Heap: s.heap, Brief: !e.large}
+	run := tlc.Run{Files: append(files, config), Module: e.module + ".tla", Config: e.config + ".cfg", Heap: cmp.Or(s.heap, "2g"), Brief: !e.large}
 	if e.large {
-		run.Workers = s.workers
+		run.Workers, run.Heap = s.workers, cmp.Or(s.heap, "4g")
 		run.Progress = func(line string) { s.say("%s: %s", e.config, line) }
 	}
 	outcome, err := tool.Check(ctx, run)

@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	f.BoolVar(&s.table, "table", false, "run nothing; write the records of results.json between the markers of CORRECTNESS.md")
 	f.IntVar(&s.parallel, "parallel", runtime.NumCPU(), "how many small configs run side by side, with one worker each")
 	f.IntVar(&s.workers, "workers", runtime.NumCPU(), "TLC's workers for large configs, which run one at a time")
-	f.StringVar(&s.heap, "heap", "2g", "Java's heap for each run")
+	f.StringVar(&s.heap, "heap", "", "Java's heap for each run (2g, for a large config 4g)")
 	f.DurationVar(&s.timeout, "timeout", time.Hour, "how long one config may take")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
