@@ -127,7 +127,10 @@ Rollback(p) ==
 
 (* The earlier rows must be read in one snapshot with the candidate, or    *)
 (* after it. Read before it, they may miss what was committed in between.  *)
-Earlier(d) == {c \in (IF Rule("snapshot") THEN Pending ELSE seen) : c < d}
+(* A dead letter does not block its key.                                   *)
+Dead == {d \in Deliveries : store.row[d] = "dead"}
+Blocking == (IF Rule("snapshot") THEN Pending ELSE seen) \cup (IF Rule("dead") THEN {} ELSE Dead)
+Earlier(d) == {c \in Blocking : c < d}
 
 (* A chain ends before the first row that is not due or was charged. To    *)
 (* pass over such a row would let its successors overtake it.              *)
@@ -141,12 +144,15 @@ Chain(chain) ==
   /\ \A d \in Deliveries : Gap(chain, d) => ~Rule("stop") /\ ~MayJoin(d)
   /\ Cardinality(chain) > 1 => \A d \in chain : MayJoin(d)
 
-(* What the worker runs holds its key back, whatever the rows say: the row *)
-(* before it may have been requeued, its own may be gone.                  *)
+(* What the worker runs holds its key back, whatever the rows say: its own *)
+(* may be gone, and one before it may have been requeued. It is not enough *)
+(* to wait for what stands before the pick.                                *)
+Waits(r, head) == IF Rule("requeued") THEN TRUE ELSE r.d < head
+
 MayPick(w, chain) ==
   /\ Chain(chain)
   /\ \A r \in runs[w] : r.d \notin chain
-  /\ Guard("running", runs[w] = {} \/ (~Rule("requeued") /\ \A r \in runs[w] : First(chain) < r.d))
+  /\ Guard("running", \A r \in runs[w] : ~Waits(r, First(chain)))
 
 Grant(w, n, chain) ==
   {[w |-> w, d |-> d, e |-> store.epoch, n |-> n, phase |-> "waiting",
@@ -360,6 +366,11 @@ KeyOrder == InOrder /\ OneRun
 ChainFromHead ==
   \A x \in store.list : \A d \in Pending \ store.excepted :
     x[1] \in Pending /\ d < x[1] => <<d, x[2]>> \in store.list
+
+(* The first pending delivery, when it is due, can be granted to a worker  *)
+(* that has nothing of the key in hand.                                    *)
+DeadBlocksNobody ==
+  Pending # {} /\ First(Pending) \in store.due => Chain({First(Pending)})
 
 (* Situations that must be reachable: TLC has to refute each.              *)
 NeverCompletedChain == ~(\A d \in Deliveries : store.row[d] = "gone")
