@@ -28,8 +28,8 @@ type Bus[Tx any] struct {
 // New returns a bus on a store. Tx, the driver's transaction type, is inferred
 // from the store. The error wraps [ErrInvalid].
 func New[Tx any](store TxStore[Tx], cfg Config) (*Bus[Tx], error) {
-	if store == nil {
-		return nil, invalid("engine.New needs a store")
+	if isNil(store) {
+		return nil, invalid("engine.New needs a store, and got nil: look at the error of what made it")
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/relaybus-go/relaybus/engine/protocol"
@@ -118,7 +119,7 @@ const (
 // says what would; the error wraps [ErrInvalid]. [New] calls it.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	for _, check := range []func() error{c.checkNames, c.checkTimes, c.checkCounts} {
+	for _, check := range []func() error{c.checkNames, c.checkTimes, c.checkCounts, c.checkMiddleware} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -162,6 +163,16 @@ func (c Config) checkCounts() error {
 		if err := checkRange(n.what, n.value, 1, n.most); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func (c Config) checkMiddleware() error {
+	if i := slices.IndexFunc(c.Middleware, func(m Middleware) bool { return m == nil }); i >= 0 {
+		return invalid("Config.Middleware[%d] is nil", i)
+	}
+	if i := slices.IndexFunc(c.PublishMiddleware, func(m PublishMiddleware) bool { return m == nil }); i >= 0 {
+		return invalid("Config.PublishMiddleware[%d] is nil", i)
 	}
 	return nil
 }

@@ -72,6 +72,8 @@ func TestConfigValidate(t *testing.T) {
 		"group too long":                      {Config{Group: strings.Repeat("g", 129)}, "has 129 bytes, at most 128"},
 		"group with NUL":                      {Config{Group: "a\x00b"}, "NUL"},
 		"owner not UTF-8":                     {Config{Owner: "\xff"}, "not valid UTF-8"},
+		"middleware nil":                      {Config{Middleware: []Middleware{nil}}, "Config.Middleware[0] is nil"},
+		"publish middleware nil":              {Config{PublishMiddleware: []PublishMiddleware{nil}}, "Config.PublishMiddleware[0] is nil"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.cfg.Validate()
@@ -88,6 +90,8 @@ func TestConfigValidate(t *testing.T) {
 
 func TestNewWithoutStore(t *testing.T) {
 	_, err := New[*fakeTx](nil, Config{})
+	wantInvalid(t, err, "needs a store")
+	_, err = New((*fakeStore)(nil), Config{})
 	wantInvalid(t, err, "needs a store")
 }
 

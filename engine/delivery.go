@@ -1,6 +1,9 @@
 package engine
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // DeliveryInfo is what a handler may know of the run it is in.
 type DeliveryInfo struct {
@@ -12,8 +15,14 @@ type DeliveryInfo struct {
 	Lane    LaneID
 	// Sequence is the delivery's position in the commit order of its key.
 	Sequence int64
+	// PublishedAt is when the event was published, by the store's clock.
+	PublishedAt time.Time
+	// Headers travelled with the event. All its handlers share them: they
+	// must not be changed.
+	Headers []Header
 	// Attempt counts the attempts charged before this run, plus one.
-	Attempt     int
+	Attempt int
+	// MaxAttempts is the handler's limit; Attempt == MaxAttempts is the last.
 	MaxAttempts int
 	// Token is the lease, as logs and traces print it.
 	Token string
@@ -42,6 +51,7 @@ func (r *Run) describe() DeliveryInfo {
 	return DeliveryInfo{
 		Delivery: lease.Delivery, Lane: lease.Lane, Token: lease.Token.String(),
 		Event: event.ID, Type: event.Type, Key: event.Key,
+		PublishedAt: event.PublishedAt.Std(), Headers: event.Headers,
 		Handler: r.Handler, Sequence: r.Picked.Delivery.Sequence,
 		Attempt: r.attempt(), MaxAttempts: r.MaxAttempts,
 	}

@@ -39,6 +39,7 @@ type Dispatcher struct {
 	lanes   []*heldLane // sorted by lane
 	avoid   []avoidedLane
 	chains  []*chain // in the order they were granted
+	emptied bool     // some of them have no member left
 	runs    map[RunID]*job
 	jobs    int            // granted and not settled …
 	states  [jobStates]int // … by state
@@ -50,7 +51,9 @@ type Dispatcher struct {
 	extend retryState
 	renew  retryState // of Subscribe
 	flush  flushPlan
-	away   int // store calls that failed in a row
+	due    dueTimes
+	away   int        // store calls that failed in a row
+	probe  retryState // of ending calls while the store is away
 
 	stopAt Instant
 	stop   Stop
@@ -138,6 +141,7 @@ func newDispatcher(cfg dispatcherConfig) *Dispatcher {
 // Many inputs may share a Step: deciding once for all of them is cheaper and
 // makes fuller batches. The returned slice is valid until the next Step.
 func (d *Dispatcher) Step(at Instant, inputs ...Input) []Effect {
+	clear(d.effects) // they must not keep runs and their payloads alive
 	d.effects = d.effects[:0]
 	d.wake = wakeTimer{}
 	for _, in := range inputs {
@@ -155,6 +159,10 @@ func (d *Dispatcher) Step(at Instant, inputs ...Input) []Effect {
 // sweep drops chains of which nothing is left. Only here, so that loops over
 // the chains may settle members.
 func (d *Dispatcher) sweep() {
+	if !d.emptied {
+		return
+	}
+	d.emptied = false
 	d.chains = slices.DeleteFunc(d.chains, func(c *chain) bool { return len(c.members) == 0 })
 }
 
@@ -192,9 +200,9 @@ func (d *Dispatcher) decide(at Instant) {
 	d.drainForStop(at)
 	d.releaseDraining()
 	d.startRuns(at)
-	d.sendEnds(at)
-	d.sendCompletions(at)
+	d.endRuns(at)
 	d.extendLeases(at)
+	d.wakeForDue(at)
 	d.claimOrRelinquish(at)
 	d.finishStop(at)
 }
@@ -265,6 +273,7 @@ func (d *Dispatcher) callReturned(at Instant, in CallReturned) {
 // would shut a worker out until the next refresh of its subscriptions.
 func (d *Dispatcher) noteClock(err error) {
 	if errors.Is(err, ErrTooLate) && !mutant.On("clock-not-asked-anew") {
+		probeClockDoubted.Hit()
 		d.renew, d.clockDoubted = retryState{}, true
 	}
 }
@@ -272,23 +281,28 @@ func (d *Dispatcher) noteClock(err error) {
 // noteStore reports once when the store goes away and once when it is back.
 func (d *Dispatcher) noteStore(err error) {
 	if err == nil {
-		if d.away >= awayAfter {
+		if d.storeAway() {
+			probeBack.Hit()
 			d.emit(Observed{Event: ObservedStoreBack})
 		}
-		d.away = 0
+		d.away, d.probe = 0, retryState{}
 		return
 	}
 	if isRetryable(err) || IsDefinite(err) {
 		return // the store answered
 	}
 	if d.away++; d.away == awayAfter {
+		probeAway.Hit()
 		d.emit(Observed{Event: ObservedStoreAway, Err: err})
+		d.joinBackOff()
 	}
 }
 
 // awayAfter is how many calls must fail in a row before the store counts as
 // away: one lost reply is everyday life.
 const awayAfter = 3
+
+func (d *Dispatcher) storeAway() bool { return d.away >= awayAfter }
 
 // heard records the store's clock from a reply.
 func (d *Dispatcher) heard(at Instant, now protocol.Time) {

@@ -104,6 +104,9 @@ func (d *Dispatcher) sendClaim(at Instant, room int) {
 		Handlers: d.handlerRooms(),
 		Room:     room, Limit: d.cfg.ClaimLimit,
 	}
+	if d.claim.abandoned {
+		probeAllMine.Hit()
+	}
 	if mutant.On("abandoned-claim-forgotten") {
 		in.AllMine = false
 	}
@@ -154,11 +157,11 @@ func (d *Dispatcher) chooseLanes(at Instant, in *ClaimInput) {
 // running states everything this instance has started, plans to start or has
 // not settled. The store drops whatever else its lanes list.
 func (d *Dispatcher) running() []Running {
-	var list []Running
+	list := make([]Running, 0, d.jobs)
 	for _, c := range d.chains {
 		for _, j := range c.members {
 			list = append(list, Running{
-				InFlight: j.lease.Entry(), Lane: j.lease.Lane, Handler: j.picked.Delivery.Handler, Key: j.picked.Delivery.Key,
+				InFlight: j.lease.Entry(), Lane: j.lease.Lane, Handler: j.granted.Picked.Delivery.Handler, Key: j.granted.Picked.Delivery.Key,
 			})
 		}
 	}
@@ -172,7 +175,7 @@ func (d *Dispatcher) suspectRunning() bool {
 	}
 	for _, c := range d.chains {
 		for _, j := range c.members {
-			if j.picked.Delivery.Takeovers > 0 {
+			if j.granted.Picked.Delivery.Takeovers > 0 {
 				return true
 			}
 		}
@@ -213,6 +216,7 @@ func (d *Dispatcher) abandonClaim(at Instant, notAfter protocol.Time, err error)
 	d.claim.abandoned = true
 	d.claim.retry.failed(d, at)
 	if !isRetryable(err) && !IsDefinite(err) && !mutant.On("late-claim-forgotten") {
+		probeAbandoned.Hit()
 		d.claim.doubt = max(d.claim.doubt, notAfter)
 	}
 }
@@ -223,7 +227,12 @@ func (d *Dispatcher) abandonClaim(at Instant, notAfter protocol.Time, err error)
 // applied behind it and grant lanes that this worker never hears of. Our own
 // clock does not count: it may run fast.
 func (d *Dispatcher) trustClaims(heard protocol.Time) {
-	if heard > d.claim.doubt {
+	if heard <= d.claim.doubt {
+		probeStillDoubt.Hit()
+	} else {
+		if d.claim.doubt > 0 {
+			probeTrusted.Hit()
+		}
 		d.claim.abandoned, d.claim.doubt = false, 0
 	}
 }
@@ -241,6 +250,7 @@ func (d *Dispatcher) laneRefusals(at Instant, input ClaimInput, reply *ClaimRepl
 func (d *Dispatcher) loseUnlisted(at Instant, listed []ClaimedLane) {
 	for _, l := range slices.Clone(d.lanes) {
 		if !slices.ContainsFunc(listed, func(c ClaimedLane) bool { return c.Lane == l.Lane }) {
+			probeUnlisted.Hit()
 			d.loseLane(at, l.LaneEpoch)
 		}
 	}
@@ -254,6 +264,7 @@ func (d *Dispatcher) adoptLanes(at, sent Instant, reply *ClaimReply) {
 		l := d.hold(at, sent, reply.Now, lane)
 		l.fruitful = false
 		if lane.Lacking {
+			probeDraining.Hit()
 			l.draining, l.avoid = true, true
 		}
 	}
@@ -328,6 +339,7 @@ func (d *Dispatcher) relinquishIdle(at Instant) bool {
 	if len(idle) == 0 {
 		return false
 	}
+	probeIdle.Hit()
 	d.number++
 	d.send(at, RelinquishInput{
 		Holder: d.cfg.Holder, Group: d.group, Number: d.number, Lanes: idle,

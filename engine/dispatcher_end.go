@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/relaybus-go/relaybus/internal/mutant"
+	"github.com/relaybus-go/relaybus/internal/probe"
 )
 
 // Caps on outstanding ending calls.
@@ -13,6 +14,10 @@ const (
 	maxCompletionCalls = 2
 	maxEndCalls        = 8
 )
+
+// An end was sent to a store that had stopped answering, alone, while the
+// others waited for what it brings.
+var probeOutage = probe.New("dispatcher: one end asked whether the store is back")
 
 func isRetryable(err error) bool { return errors.Is(err, ErrRetryable) }
 
@@ -26,6 +31,73 @@ type flushPlan struct {
 func (f *flushPlan) note(at Instant, window time.Duration) {
 	if !f.armed {
 		f.due, f.armed = at.plus(window), true
+	}
+}
+
+// endRuns sends what ends runs. While the store is away the ends share one
+// back-off: a store that comes back must not meet all of them at once, each on
+// a timer of its own.
+func (d *Dispatcher) endRuns(at Instant) {
+	if d.storeAway() {
+		d.probeStore(at)
+		return
+	}
+	d.sendEnds(at)
+	d.sendCompletions(at)
+}
+
+// probeStore sends one ending call at a time. The first call of any kind that
+// succeeds ends the outage, and the other ends follow.
+func (d *Dispatcher) probeStore(at Instant) {
+	if d.endCallsOutstanding()+outstanding[CompleteManyInput](d) > 0 {
+		return
+	}
+	j := d.leastTried(at)
+	if j == nil {
+		return
+	}
+	if !d.probe.due(at) {
+		d.wake.at(at, d.probe.next)
+		return
+	}
+	probeOutage.Hit()
+	switch j.state {
+	case jobEnding:
+		d.sendEnd(at, j.chain)
+	case jobReleasing:
+		d.sendReleases(at)
+	default:
+		d.completeSome(at)
+	}
+}
+
+// leastTried returns the member whose end may be sent and was tried least:
+// one that fails for a reason of its own must not be the only one tried.
+func (d *Dispatcher) leastTried(at Instant) *job {
+	var least *job
+	for _, c := range d.chains {
+		for i, j := range c.members {
+			sendable := j.state == jobReleasing || i == 0 && (j.state == jobEnding || j.state == jobSucceeded)
+			if !sendable || least != nil && least.retry.tries <= j.retry.tries {
+				continue
+			}
+			if !j.retry.due(at) {
+				d.wake.at(at, j.retry.next)
+				continue
+			}
+			least = j
+		}
+	}
+	return least
+}
+
+// joinBackOff gives up the timers of single ends, so that they follow as soon
+// as the store is back.
+func (d *Dispatcher) joinBackOff() {
+	for _, c := range d.chains {
+		for _, j := range c.members {
+			j.retry.armed = false
+		}
 	}
 }
 
@@ -75,11 +147,11 @@ func (d *Dispatcher) endInput(c *chain, j *job) any {
 	rest := restOf(c)
 	switch j.end.kind {
 	case endSnooze:
-		return SnoozeInput{Lease: j.lease, Rest: rest, Delay: j.end.delay, Settle: j.end.settle}
+		return SnoozeInput{Lease: *j.lease, Rest: rest, Delay: j.end.delay, Settle: j.end.settle}
 	case endBury:
-		return BuryInput{Lease: j.lease, Rest: rest, Error: j.end.err, Charge: j.end.charge}
+		return BuryInput{Lease: *j.lease, Rest: rest, Error: j.end.err, Charge: j.end.charge}
 	default:
-		return RescheduleInput{Lease: j.lease, Rest: rest, Delay: j.end.delay, Error: j.end.err, Settle: j.end.settle}
+		return RescheduleInput{Lease: *j.lease, Rest: rest, Delay: j.end.delay, Error: j.end.err, Settle: j.end.settle}
 	}
 }
 
@@ -89,7 +161,7 @@ func restOf(c *chain) []Lease {
 	var rest []Lease
 	for _, j := range c.members[1:] {
 		if j.state == jobRest || j.state == jobZombie {
-			rest = append(rest, j.lease)
+			rest = append(rest, *j.lease)
 		}
 	}
 	return rest
@@ -114,7 +186,8 @@ func (d *Dispatcher) endReturned(at Instant, c *call, in CallReturned) {
 // it. LeaseLost says only that this run is over: an earlier try of the same
 // end, or the COMMIT it settles, may have taken effect.
 func (d *Dispatcher) endKnown(at Instant, c *chain, j *job, v Verdict) {
-	d.observeEnd(endEvent(j.end, v), c, j, nil)
+	d.observeEnd(endEvent(j.end, v), c, j, j.end.cause)
+	noteSettled(j.end, v)
 	if mutant.On("settle-lost-taken-for-commit") && j.end.settle && v == LeaseLost {
 		d.remove(c, j)
 		d.resume(c)
@@ -123,12 +196,26 @@ func (d *Dispatcher) endKnown(at Instant, c *chain, j *job, v Verdict) {
 	for _, later := range c.after(j) {
 		switch {
 		case later.state == jobRest && v == Applied && !mutant.On("rest-kept-after-end"):
+			d.observeEnd(ObservedReleased, c, later, nil)
 			d.remove(c, later)
 		case later.state == jobRest:
 			d.set(later, jobReleasing)
 		}
 	}
+	if v == Applied && j.end.kind != endBury {
+		d.due.note(at.plus(j.end.delay), d.cfg.Poll)
+	}
 	d.remove(c, j)
+}
+
+func noteSettled(e end, v Verdict) {
+	switch {
+	case !e.settle:
+	case v == Applied:
+		probeSettledOpen.Hit()
+	default:
+		probeSettledOver.Hit()
+	}
 }
 
 // resume lets the rest of a chain run on; only a planted bug calls it.
@@ -161,6 +248,7 @@ func (d *Dispatcher) endFailed(at Instant, c *chain, j *job, err error) {
 	if IsDefinite(err) {
 		j.asked = j.unsure
 		if j.end.kind != endSnooze {
+			probeStuck.Hit()
 			d.observeEnd(ObservedStuck, c, j, err)
 			d.endKnown(at, c, j, LeaseLost)
 			return
@@ -175,13 +263,29 @@ func (d *Dispatcher) endFailed(at Instant, c *chain, j *job, err error) {
 // endUnsure notes a failed try; only a retryable error says that it applied
 // nothing.
 func (d *Dispatcher) endUnsure(at Instant, j *job, err error) {
-	j.retry.failed(d, at)
 	if isRetryable(err) {
+		j.retry.failed(d, at)
 		j.asked = j.unsure
 		return
 	}
+	d.backOff(at, j)
 	if !j.unsure {
+		probeUnsure.Hit()
 		j.unsure, j.unsureAt = true, at
+	}
+}
+
+// backOff says when an end is tried again whose call had no answer: on its own
+// timer, or with all others while the store is away. Calls that were under way
+// when it went away count as one failure.
+func (d *Dispatcher) backOff(at Instant, j *job) {
+	if !d.storeAway() {
+		j.retry.failed(d, at)
+		return
+	}
+	j.retry = retryState{tries: j.retry.tries + 1}
+	if d.probe.due(at) {
+		d.probe.failed(d, at)
 	}
 }
 
@@ -192,6 +296,7 @@ func (d *Dispatcher) endUnsure(at Instant, j *job, err error) {
 func (d *Dispatcher) settlement(j *job) end {
 	e := end{kind: endSnooze, delay: d.backoff(1), settle: true}
 	if d.unknownCount(j.lease.Delivery) >= 3 {
+		probeThirdUnknown.Hit()
 		e.kind, e.err = endReschedule, "the outcome of COMMIT was unknown three times in a row"
 	}
 	return e
@@ -247,7 +352,7 @@ func (d *Dispatcher) sendReleases(at Instant) {
 			}
 			j.asked = true
 			jobs = append(jobs, j)
-			leases = append(leases, j.lease)
+			leases = append(leases, *j.lease)
 		}
 	}
 	if len(jobs) > 0 {
@@ -282,18 +387,26 @@ func (d *Dispatcher) sendCompletions(at Instant) {
 			d.wake.at(at, d.flush.due)
 			return
 		}
-		jobs := d.completable(at)
-		if len(jobs) == 0 {
+		if !d.completeSome(at) {
 			return
 		}
-		d.flush.armed = false
-		leases := make([]Lease, len(jobs))
-		for i, j := range jobs {
-			leases[i] = j.lease
-			j.asked = true
-		}
-		d.send(at, CompleteManyInput{Leases: leases}, jobs)
 	}
+}
+
+// completeSome sends one batch of successes, if any can be sent.
+func (d *Dispatcher) completeSome(at Instant) bool {
+	jobs := d.completable(at)
+	if len(jobs) == 0 {
+		return false
+	}
+	d.flush.armed = false
+	leases := make([]Lease, len(jobs))
+	for i, j := range jobs {
+		leases[i] = *j.lease
+		j.asked = true
+	}
+	d.send(at, CompleteManyInput{Leases: leases}, jobs)
+	return true
 }
 
 func (d *Dispatcher) flushDue(at Instant, n int) bool {
@@ -361,6 +474,7 @@ func (d *Dispatcher) completionLost(at Instant, c *chain, j *job) {
 	d.observeEnd(ObservedLeaseLost, c, j, nil)
 	d.releaseAfter(at, c, j)
 	if j.lease.After != 0 {
+		probeFollowerLost.Hit()
 		// It may have been refused for its predecessor alone, and its lane
 		// lists it still.
 		j.asked, j.unsure, j.retry = false, false, retryState{}
@@ -373,6 +487,7 @@ func (d *Dispatcher) completionLost(at Instant, c *chain, j *job) {
 // completionRefused records a definite error of the store as a failed attempt.
 // A successor that waits in the same call was refused by its own verdict.
 func (d *Dispatcher) completionRefused(at Instant, c *chain, j *job, err error) {
+	probeRefused.Hit()
 	j.asked, j.unsure, j.retry = false, false, retryState{}
 	d.finish(at, c, j, d.failure(c, j, RunResult{Err: err, Delay: -1}))
 }

@@ -23,6 +23,10 @@ func (d *Dispatcher) Hash() uint64 {
 	for _, u := range d.unknown {
 		h.int(int64(u.delivery), int64(u.count))
 	}
+	for _, tick := range d.due.ticks {
+		h.int(int64(tick))
+	}
+	h.int(int64(d.away), int64(d.probe.tries), int64(d.probe.next.Mono))
 	h.int(int64(d.claim.cursor), int64(d.claim.retry.tries), int64(d.claim.retry.next.Mono), int64(d.claim.empty))
 	h.bool(d.claim.abandoned, d.claim.eager, d.claim.woken, d.flush.armed)
 	return uint64(h)

@@ -66,6 +66,7 @@ func (d *Dispatcher) loseLane(at Instant, id LaneEpoch) {
 	if !ok || d.lanes[i].Epoch != id.Epoch {
 		return
 	}
+	probeLaneLost.Hit()
 	d.emit(Observed{Event: ObservedLaneLost, Lane: id.Lane})
 	d.lanes = slices.Delete(d.lanes, i, i+1)
 	for _, c := range d.chains {
@@ -93,6 +94,7 @@ func (d *Dispatcher) fenceExpired(at Instant) {
 			continue
 		}
 		l.lapsed = true
+		probeFencedSelf.Hit()
 		d.emit(Observed{Event: ObservedLeaseExpired, Lane: l.Lane})
 		for _, c := range d.chains {
 			if c.lane == l.LaneEpoch {
@@ -133,6 +135,7 @@ func (d *Dispatcher) extendLeases(at Instant) {
 			continue
 		}
 		if d.letsExpire(at, l.LaneEpoch) {
+			probeLetExpire.Hit()
 			continue
 		}
 		stale = append(stale, l.LaneEpoch)

@@ -35,7 +35,7 @@ type dispatcherWorld struct {
 	d       *Dispatcher
 	at      time.Duration
 	calls   []Call
-	runs    []Run
+	runs    []*Run
 	epoch   int64
 	nextID  DeliveryID
 	granted map[DeliveryID]grant // leases in force as the worker knows them
@@ -86,13 +86,13 @@ func (w *dispatcherWorld) perform(e Effect) {
 	case Call:
 		w.calls = append(w.calls, e)
 		w.checkCall(e.Input)
-	case Run:
+	case *Run:
 		w.checkRun(e)
 		w.runs = append(w.runs, e)
 	case Stopped:
 		w.stopped = true
 	case Retire:
-		i := slices.IndexFunc(w.runs, func(r Run) bool { return r.ID == e.ID })
+		i := slices.IndexFunc(w.runs, func(r *Run) bool { return r.ID == e.ID })
 		if i < 0 {
 			w.t.Fatalf("retire of run %d, which is not running", e.ID)
 		}
@@ -148,6 +148,9 @@ func leasesOf(input any) []Lease {
 }
 
 func (w *dispatcherWorld) checkCall(input any) {
+	if w.d.storeAway() && len(leasesOf(input)) > 0 {
+		w.checkAlone(input)
+	}
 	switch in := input.(type) {
 	case ClaimInput:
 		for _, r := range w.runs {
@@ -171,6 +174,16 @@ func (w *dispatcherWorld) checkCall(input any) {
 	}
 }
 
+// checkAlone: while the store is away one ending call at a time asks whether
+// it is back. The call itself is the last of those outstanding.
+func (w *dispatcherWorld) checkAlone(input any) {
+	for _, c := range w.calls[:len(w.calls)-1] {
+		if len(leasesOf(c.Input)) > 0 {
+			w.t.Fatalf("%T was sent beside a %T while the store is away", input, c.Input)
+		}
+	}
+}
+
 // checkChainOrder: a follower stands behind its predecessor or the predecessor
 // was acknowledged and is no longer granted.
 func (w *dispatcherWorld) checkChainOrder(leases []Lease) {
@@ -186,13 +199,13 @@ func (w *dispatcherWorld) checkChainOrder(leases []Lease) {
 	}
 }
 
-func (w *dispatcherWorld) checkRun(run Run) {
+func (w *dispatcherWorld) checkRun(run *Run) {
 	l := run.Picked.Lease
 	g, ok := w.granted[l.Delivery]
 	switch {
 	case !ok || g.lease != l:
 		w.t.Fatalf("run of %v, which is not granted", l)
-	case slices.ContainsFunc(w.runs, func(r Run) bool { return r.Picked.Lease == l }):
+	case slices.ContainsFunc(w.runs, func(r *Run) bool { return r.Picked.Lease == l }):
 		w.t.Fatalf("%v runs twice at once", l)
 	case l.After != 0 && !w.done[l.After]:
 		w.t.Fatalf("follower %d started before %d was done", l.Delivery, l.After)

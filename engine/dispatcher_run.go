@@ -19,10 +19,10 @@ type chain struct {
 
 // job is one granted delivery on its way to its end.
 type job struct {
-	chain  *chain // nil once it is settled
-	picked Picked
-	lease  Lease
-	state  jobState // changed by Dispatcher.set alone
+	chain   *chain   // nil once it is settled
+	granted Run      // what its run is given; that may read it until it returns
+	lease   *Lease   // granted's
+	state   jobState // changed by Dispatcher.set alone
 
 	run       RunID // of the run outstanding, 0: none
 	started   Instant
@@ -67,6 +67,7 @@ type end struct {
 	kind   endKind
 	delay  time.Duration
 	err    string
+	cause  error // what err is the text of, for observers
 	charge bool
 	settle bool // the outcome of a COMMIT is unknown
 }
@@ -127,30 +128,58 @@ func (c *chain) unknownFor(at Instant) time.Duration {
 // deliveries it granted.
 func (d *Dispatcher) adoptPicks(at, sent Instant, picks []Picked) int {
 	first := len(d.chains)
-	jobs := make([]job, len(picks))
+	var c *chain
 	for i := range picks {
-		j := &jobs[i]
-		j.picked, j.lease = picks[i], picks[i].Lease
-		if i == 0 || !follows(d.chains[len(d.chains)-1], j) {
-			d.chains = append(d.chains, &chain{
-				lane:    LaneEpoch{Lane: j.lease.Lane, Epoch: j.lease.Epoch},
-				handler: d.handler(j.picked.Delivery.Handler),
-			})
+		var j *job
+		if c != nil && follows(c, &picks[i].Lease) {
+			j = &job{}
+		} else {
+			c, j = d.newChain(&picks[i])
+			d.chains = append(d.chains, c)
 		}
-		j.chain = d.chains[len(d.chains)-1]
-		j.chain.members = append(j.chain.members, j)
-		d.count(j, +1)
+		d.adopt(c, j, &picks[i])
 	}
 	late := at.since(sent) >= d.cfg.Lease
+	if late && len(picks) > 0 {
+		probeLateGrant.Hit()
+	}
 	for _, c := range d.chains[first:] {
 		d.admit(at, c, late)
 	}
 	return len(picks)
 }
 
-func follows(c *chain, j *job) bool {
+func follows(c *chain, l *Lease) bool {
 	before := c.members[len(c.members)-1]
-	return j.lease.After != 0 && j.lease.After == before.lease.Delivery && j.lease.Lane == before.lease.Lane
+	return l.After != 0 && l.After == before.lease.Delivery && l.Lane == before.lease.Lane
+}
+
+// newChain returns an empty chain and the job for its head. They are one piece
+// of memory, with room for the one member that most chains have; but not one
+// for a whole claim, which a single slow handler would keep with all payloads.
+func (d *Dispatcher) newChain(head *Picked) (*chain, *job) {
+	piece := &struct {
+		chain   chain
+		head    job
+		members [1]*job
+	}{}
+	piece.chain = chain{
+		lane:    LaneEpoch{Lane: head.Lease.Lane, Epoch: head.Lease.Epoch},
+		handler: d.handler(head.Delivery.Handler),
+		members: piece.members[:0],
+	}
+	return &piece.chain, &piece.head
+}
+
+// adopt adds a granted delivery to its chain.
+func (d *Dispatcher) adopt(c *chain, j *job, p *Picked) {
+	j.chain, j.lease = c, &j.granted.Picked.Lease
+	j.granted = Run{Picked: *p, Handler: p.Delivery.Handler, TTL: d.cfg.Lease}
+	if c.handler != nil {
+		j.granted.MaxAttempts = c.handler.MaxAttempts
+	}
+	c.members = append(c.members, j)
+	d.count(j, +1)
 }
 
 // admit decides what becomes of a chain that was just granted: run it, bury a
@@ -160,10 +189,11 @@ func (d *Dispatcher) admit(at Instant, c *chain, late bool) {
 	switch {
 	case late || d.phase != phaseRunning || c.handler == nil:
 		d.abandonChain(at, c, ErrLeaseLost)
-	case head.picked.Event == nil:
+	case head.granted.Picked.Event == nil:
 		d.finish(at, c, head, end{kind: endBury, err: "the event of this delivery is missing from the store"})
-	case int(head.picked.Delivery.Attempts) >= c.handler.MaxAttempts && !mutant.On("limit-ignored"):
-		d.finish(at, c, head, end{kind: endBury, err: buriedText(&head.picked.Delivery)})
+	case int(head.granted.Picked.Delivery.Attempts) >= c.handler.MaxAttempts && !mutant.On("limit-ignored"):
+		probeNoAttempts.Hit()
+		d.finish(at, c, head, end{kind: endBury, err: buriedText(&head.granted.Picked.Delivery)})
 	}
 }
 
@@ -201,6 +231,9 @@ func (c *chain) next() *job {
 			if i > 0 && c.handler.Transactional {
 				return nil
 			}
+			if i > 0 {
+				probeEarlyNext.Hit()
+			}
 			return j
 		case jobSucceeded:
 		default:
@@ -219,10 +252,8 @@ func (d *Dispatcher) start(at Instant, c *chain, j *job) {
 	j.run, j.started = d.lastRun, at
 	d.runs[j.run] = j
 	d.set(j, jobRunning)
-	d.emit(Run{
-		ID: j.run, Picked: j.picked, Handler: c.handler.Name,
-		MaxAttempts: c.handler.MaxAttempts, TTL: d.cfg.Lease, Gate: new(Gate),
-	})
+	j.granted.ID = j.run
+	d.emit(&j.granted)
 	d.limits.within(at, c.handler.Timeout)
 }
 
@@ -244,11 +275,13 @@ func (d *Dispatcher) runReturned(at Instant, in RunReturned) {
 	c := j.chain
 	d.noteCommit(j.lease.Delivery, in.Result.Outcome)
 	if j.state == jobZombie {
+		probeZombie.Hit()
 		d.remove(c, j)
 		return
 	}
 	switch outcome := in.Result.Outcome; {
 	case outcome == Succeeded && j.orphaned:
+		probeBrokenChain.Hit()
 		d.giveBack(at, c, j)
 	case outcome == Succeeded:
 		d.set(j, jobSucceeded)
@@ -273,6 +306,7 @@ func (d *Dispatcher) runReturned(at Instant, in RunReturned) {
 // cancelled is given back: it is not charged.
 func (d *Dispatcher) runFailed(at Instant, c *chain, j *job, result RunResult) {
 	if j.cancelled && !mutant.On("cancelled-run-charged") {
+		probeCancelled.Hit()
 		d.giveBack(at, c, j)
 		return
 	}
@@ -280,7 +314,7 @@ func (d *Dispatcher) runFailed(at Instant, c *chain, j *job, result RunResult) {
 	case Snoozed:
 		d.finish(at, c, j, end{kind: endSnooze, delay: result.Delay})
 	case Cancelled:
-		d.finish(at, c, j, end{kind: endBury, err: CleanText(errorText(result.Err)), charge: true})
+		d.finish(at, c, j, end{kind: endBury, err: CleanText(errorText(result.Err)), cause: result.Err, charge: true})
 	default:
 		d.finish(at, c, j, d.failure(c, j, result))
 	}
@@ -290,9 +324,9 @@ func (d *Dispatcher) runFailed(at Instant, c *chain, j *job, result RunResult) {
 // delay, or buried when it was the last.
 func (d *Dispatcher) failure(c *chain, j *job, result RunResult) end {
 	text := CleanText(errorText(result.Err))
-	attempt := int(j.picked.Delivery.Attempts) + 1
+	attempt := int(j.granted.Picked.Delivery.Attempts) + 1
 	if attempt >= c.handler.MaxAttempts {
-		return end{kind: endBury, err: text, charge: true}
+		return end{kind: endBury, err: text, cause: result.Err, charge: true}
 	}
 	delay := result.Delay
 	if delay < 0 {
@@ -301,7 +335,7 @@ func (d *Dispatcher) failure(c *chain, j *job, result RunResult) end {
 	if mutant.On("backoff-never-due") {
 		delay = 100 * 365 * 24 * time.Hour
 	}
-	return end{kind: endReschedule, delay: delay, err: text}
+	return end{kind: endReschedule, delay: delay, err: text, cause: result.Err}
 }
 
 func errorText(err error) string {
@@ -383,6 +417,7 @@ func (d *Dispatcher) releaseDraining() {
 		}
 		for i, j := range c.members {
 			if i > 0 && j.state == jobWaiting {
+				probeDrained.Hit()
 				d.set(j, jobReleasing)
 			}
 		}
@@ -478,12 +513,14 @@ func (d *Dispatcher) graceOf(h *dispatchHandler, j *job) time.Duration {
 // worker does. One that is committing is waited for instead.
 func (d *Dispatcher) runRetired(at Instant, in RunRetired) {
 	if !in.Done {
+		probeSpared.Hit()
 		return
 	}
 	j := d.takeRun(in.ID)
 	if j == nil || j.chain == nil {
 		return
 	}
+	probeRetired.Hit()
 	c := j.chain
 	d.observeEnd(ObservedRetired, c, j, j.cut)
 	switch {
@@ -510,10 +547,11 @@ func (d *Dispatcher) remove(c *chain, j *job) {
 	default:
 		c.members = slices.Delete(slices.Clone(c.members), i, i+1)
 	}
+	d.emptied = d.emptied || len(c.members) == 0
 }
 
 func (d *Dispatcher) observeEnd(event string, c *chain, j *job, err error) {
-	d.emit(Observed{Event: event, Lane: j.lease.Lane, Lease: j.lease, Handler: c.handlerName(), Err: err})
+	d.emit(Observed{Event: event, Lane: j.lease.Lane, Run: &j.granted, Handler: c.handlerName(), Err: err})
 }
 
 func (c *chain) handlerName() string {

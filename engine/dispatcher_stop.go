@@ -30,8 +30,10 @@ func (d *Dispatcher) drainForStop(at Instant) {
 		for _, j := range c.members {
 			switch {
 			case j.state == jobWaiting:
+				probeStopReleases.Hit()
 				d.set(j, jobReleasing)
-			case j.state == jobRunning && overtime:
+			case j.state == jobRunning && overtime && !j.cancelled:
+				probeStopCancels.Hit()
 				d.cancel(at, j, ErrShutdown)
 			}
 		}
@@ -47,6 +49,9 @@ func (d *Dispatcher) finishStop(at Instant) {
 	}
 	giveUp := d.stopAt.plus(d.stop.Grace).plus(d.cfg.Lease)
 	if at.reached(giveUp) || d.group == 0 && d.storeTime == 0 {
+		if at.reached(giveUp) {
+			probeStopGivesUp.Hit()
+		}
 		d.stopped()
 		return
 	}

@@ -310,7 +310,7 @@ func describeEffect(e Effect) string {
 	switch e := e.(type) {
 	case Call:
 		return describeCall(e.Input)
-	case Run:
+	case *Run:
 		return fmt.Sprintf("run %d: %s of #%d, limit %d", e.ID, e.Handler, e.Picked.Lease.Delivery, e.MaxAttempts)
 	case CancelRun:
 		return fmt.Sprintf("cancel run %d: %v", e.ID, e.Cause)
@@ -328,8 +328,8 @@ func describeEffect(e Effect) string {
 
 func describeSubject(e Observed) string {
 	switch {
-	case e.Lease.Delivery != 0:
-		return fmt.Sprintf(" #%d", e.Lease.Delivery)
+	case e.Run != nil:
+		return fmt.Sprintf(" #%d", e.Run.Picked.Lease.Delivery)
 	case e.Lane != 0:
 		return fmt.Sprintf(" lane %d", e.Lane)
 	}

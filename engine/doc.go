@@ -70,6 +70,15 @@
 // handlers, may run side by side. Services that are deployed apart each have a
 // [Config.Group]. [Bus.Stop] loses nothing and charges nothing.
 //
+// # What to read
+//
+// Applications need [New], [Config] and [Bus]; [Handle], [HandleTx], [Handler]
+// and [Event]; [Message]; and the errors that a handler returns: [RetryAfter],
+// [Snooze], [Cancel]. Beside them stand [Codec], [RetryPolicy], [Middleware]
+// and [Observer], to be replaced or added, and [Operator], for administration.
+// Types called …Input and …Reply are what the engine and a [Store] say to each
+// other. The rest belongs to [Machine], for those who simulate.
+//
 // # Layers
 //
 // [Bus] is what applications use. Below it [Machine] is the same without

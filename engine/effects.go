@@ -1,6 +1,9 @@
 package engine
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Instant is a worker's reading of its own clocks. Self-fencing uses whichever
 // elapsed more, so that neither a wall clock set back nor a monotonic clock
@@ -54,8 +57,8 @@ type RunRetired struct {
 	Done bool
 }
 
-// Stop begins the shutdown: no new claims; running handlers may finish until
-// Deadline passes, then their contexts are cancelled.
+// Stop begins the shutdown: no new claims; running handlers may finish within
+// Grace, then their contexts are cancelled.
 type Stop struct {
 	Grace time.Duration
 	// Overtime is how long a cancelled run may take to return before it is
@@ -83,7 +86,8 @@ type Call struct {
 	Timeout time.Duration
 }
 
-// Run asks for one run of a handler through [Machine.Execute].
+// Run asks for one run of a handler through [Machine.Execute]. As an effect it
+// is a pointer, and stays valid and, but for its Gate, unchanged.
 type Run struct {
 	ID      RunID
 	Picked  Picked
@@ -93,7 +97,7 @@ type Run struct {
 	// TTL bounds how long the transaction may idle after Complete.
 	TTL time.Duration
 	// Gate decides between the run's own end and a [Retire].
-	Gate *Gate
+	Gate Gate
 }
 
 // CancelRun asks to cancel the context of a run with a cause.
@@ -136,17 +140,23 @@ const (
 	ObservedUnsubscribed = "subscription is removed"
 )
 
-// Observed reports a fact worth a log line or a metric.
+// Observed reports a fact worth a log line or a metric. [Observation] says
+// which facts there are, and is what applications are told of them.
 type Observed struct {
-	Event   string // one of the constants above
-	Lane    LaneID
-	Lease   Lease
-	Handler string
-	Err     error
+	Event string // one of the constants above
+	Lane  LaneID // of a delivery or lane
+	// Run is the delivery that the fact is about, as it was granted; nil for
+	// facts about lanes, subscriptions and the store. Its ID is 0 if the
+	// handler was not started.
+	Run     *Run
+	Handler string // of a delivery or subscription; "" when this worker lacks it
+	// Err is why an attempt failed, the store refused an end or does not
+	// answer, or a handler was cancelled that then did not return.
+	Err error
 }
 
 func (Call) effect()      {}
-func (Run) effect()       {}
+func (*Run) effect()      {}
 func (CancelRun) effect() {}
 func (Retire) effect()    {}
 func (WakeAt) effect()    {}
@@ -179,14 +189,22 @@ const (
 // RunResult is what execute returns.
 type RunResult struct {
 	Outcome Outcome
-	Err     error
-	Delay   time.Duration
-	Panic   bool
+	// Err is what the handler or the store returned; nil when it succeeded.
+	Err error
+	// Delay is when to run it again: of Snoozed always, of Failed unless it is
+	// negative, which leaves it to the handler's retry policy.
+	Delay time.Duration
+	// Panic: the handler panicked, or ended its goroutine.
+	Panic bool
 
 	published bool // the handler called Publish
 }
 
 // String returns the outcome's name.
 func (o Outcome) String() string {
-	return [...]string{"Succeeded", "Committed", "Failed", "Snoozed", "Cancelled", "Fenced", "CommitUnknown"}[o]
+	names := [...]string{"Succeeded", "Committed", "Failed", "Snoozed", "Cancelled", "Fenced", "CommitUnknown"}
+	if int(o) >= len(names) {
+		return fmt.Sprintf("Outcome(%d)", uint8(o))
+	}
+	return names[o]
 }

@@ -8,7 +8,9 @@ import (
 var (
 	// ErrRetryable marks an error after which nothing was applied and the
 	// same call may succeed: a serialization failure, a deadlock, a write
-	// conflict. Stores wrap it.
+	// conflict. Stores wrap it, and only in what the database answered: a
+	// connection that fails is an unknown outcome even before anything was
+	// sent, because by that an outage is told from a conflict.
 	ErrRetryable = errors.New("nothing was applied; try again")
 	// ErrTooLate is returned by stores for a call that was served after its
 	// NotAfter: nothing was applied. It wraps ErrRetryable. The caller's idea

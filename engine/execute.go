@@ -11,22 +11,11 @@ import (
 	"strings"
 
 	"github.com/relaybus-go/relaybus/internal/mutant"
-	"github.com/relaybus-go/relaybus/internal/probe"
 )
 
 // maxReruns is how often a transaction's body may run again after a conflict
 // within one attempt.
 const maxReruns = 3
-
-var (
-	probeRerun   = probe.New("execute: a conflict reran the body of a transaction")
-	probeReruns  = probe.NewRare("execute: conflicts used up the reruns of an attempt")
-	probeUnknown = probe.New("execute: the outcome of COMMIT is unknown")
-	probeFenced  = probe.New("execute: Complete lost the lease inside the transaction")
-	probePanic   = probe.New("execute: a handler panicked")
-	probeTooLate = probe.NewRare("execute: a transaction was not completed because its run was cancelled")
-	probeNoRoute = probe.NewRare("execute: the handler is not registered for this event type")
-)
 
 var (
 	errEventMissing = errors.New("the event row of this delivery is missing: the store is damaged; run Verify")
@@ -37,7 +26,7 @@ var (
 // execute runs one delivery and says how that ended. It blocks as long as the
 // handler does: time limits are the Dispatcher's, which cancels ctx.
 func (b *Bus[Tx]) execute(ctx *runContext) RunResult {
-	run := &ctx.run
+	run := ctx.run
 	event := run.Picked.Event
 	if event == nil {
 		return RunResult{Outcome: Cancelled, Err: errEventMissing}
@@ -92,11 +81,7 @@ func (b *Bus[Tx]) around(ctx context.Context, run *Run, tx Tx, handler body[Tx])
 // executeTx runs a transactional handler, again after conflicts that left
 // nothing behind. Once COMMIT was sent the body never runs again.
 func (b *Bus[Tx]) executeTx(ctx context.Context, run *Run, handler body[Tx]) RunResult {
-	gate := run.Gate
-	if gate == nil {
-		gate = new(Gate)
-	}
-	t := &transaction[Tx]{bus: b, run: run, handler: handler, gate: gate}
+	t := &transaction[Tx]{bus: b, run: run, handler: handler}
 	body := t.body
 	for reruns := 0; ; reruns++ {
 		err := b.store.InTx(ctx, body)
@@ -109,7 +94,7 @@ func (b *Bus[Tx]) executeTx(ctx context.Context, run *Run, handler body[Tx]) Run
 			return result
 		}
 		probeRerun.Hit()
-		gate.Reopen()
+		run.Gate.Reopen()
 	}
 }
 
@@ -118,7 +103,6 @@ type transaction[Tx any] struct {
 	bus     *Bus[Tx]
 	run     *Run
 	handler body[Tx]
-	gate    *Gate
 
 	completed bool  // Complete was Applied: only COMMIT was left
 	err       error // what body returned: with an error COMMIT was never sent
@@ -137,7 +121,7 @@ func (t *transaction[Tx]) statements(ctx context.Context, tx Tx) error {
 	if err != nil {
 		return err
 	}
-	if (ctx.Err() != nil || !t.gate.Pass()) && !mutant.On("retired-run-sends-end") {
+	if (ctx.Err() != nil || !t.run.Gate.Pass()) && !mutant.On("retired-run-sends-end") {
 		// This worker gave the run up, and may have ended the attempt itself.
 		probeTooLate.Hit()
 		return fmt.Errorf("the handler returned too late to be committed: %w", cmp.Or(context.Cause(ctx), ErrHandlerTimeout))
@@ -207,6 +191,7 @@ func failed(ctx context.Context, err error) RunResult {
 	result := RunResult{Outcome: Failed, Delay: -1}
 	var asked outcome
 	if errors.As(err, &asked) {
+		probeAsked.Hit()
 		result = asked.result()
 		if result.Outcome == Failed && result.Delay == 0 {
 			result.Delay = -1

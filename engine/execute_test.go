@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -32,13 +33,13 @@ func txMachine(t *testing.T, fn func(context.Context, *fakeTx, Event[order]) err
 	return m, store
 }
 
-func aRun(payload string) Run {
+func aRun(payload string) *Run {
 	p := picked(5, "e", "h", payload)
 	p.Event.Key = "k"
 	p.Event.Headers = []Header{{Name: "trace", Value: "t1"}}
 	p.Lease.Token = Token{Lane: 3, Epoch: 4, Claim: 6, Holder: Holder{0xab}}
 	p.Delivery.Attempts, p.Delivery.Sequence = 2, 99
-	return Run{ID: 1, Picked: p, Handler: "h", MaxAttempts: 20, TTL: 30 * time.Second, Gate: new(Gate)}
+	return &Run{ID: 1, Picked: p, Handler: "h", MaxAttempts: 20, TTL: 30 * time.Second}
 }
 
 func TestExecuteSucceeds(t *testing.T) {
@@ -56,8 +57,12 @@ func TestExecuteSucceeds(t *testing.T) {
 		got.Attempt != 3 || got.MaxAttempts != 20 || got.PublishedAt.UnixNano() != 1 {
 		t.Errorf("event: %+v", got)
 	}
-	want := DeliveryInfo{Delivery: 5, Event: "e5", Type: "e", Key: "k", Handler: "h", Lane: 3, Sequence: 99, Attempt: 3, MaxAttempts: 20, Token: "3:4:6@ab000000"}
-	if info != want {
+	want := DeliveryInfo{
+		Delivery: 5, Event: "e5", Type: "e", Key: "k", Handler: "h", Lane: 3, Sequence: 99,
+		PublishedAt: time.Unix(0, 1).UTC(), Headers: []Header{{Name: "trace", Value: "t1"}},
+		Attempt: 3, MaxAttempts: 20, Token: "3:4:6@ab000000",
+	}
+	if !reflect.DeepEqual(info, want) {
 		t.Errorf("delivery: %+v", info)
 	}
 	if _, ok := DeliveryFrom(t.Context()); ok {
@@ -342,7 +347,7 @@ func TestExecuteTxTooLate(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			run := aRun(`{}`)
 			m, store := txMachine(t, func(context.Context, *fakeTx, Event[order]) error {
-				giveUp(cancel, run.Gate)
+				giveUp(cancel, &run.Gate)
 				return nil
 			})
 			r := m.Execute(ctx, run)
@@ -368,7 +373,7 @@ func TestExecuteTxGate(t *testing.T) {
 	if r := m.Execute(t.Context(), run); r.Outcome != Failed || calls != 2 || len(store.committed) != 0 {
 		t.Errorf("result %+v after %d calls", r, calls)
 	}
-	run.Gate = new(Gate)
+	run = aRun(`{}`)
 	if r := m.Execute(t.Context(), run); r.Outcome != Committed || run.Gate.Close() {
 		t.Errorf("result %+v, and the run was retired after its commit", r)
 	}

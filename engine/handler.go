@@ -142,8 +142,8 @@ func (e Event[P]) Header(name string) string {
 // the published bytes. Handlers are registered before the bus starts. The
 // error wraps [ErrInvalid] or [ErrStarted].
 func Handle[P any, Tx any](bus *Bus[Tx], h Handler, fn func(ctx context.Context, e Event[P]) error) error {
-	if fn == nil {
-		return invalid("handler %q of %q has no function", h.Name, h.Event)
+	if err := checkHandle(bus, h, fn == nil); err != nil {
+		return err
 	}
 	call := func(ctx context.Context, _ Tx, e Event[P]) error { return fn(ctx, e) }
 	return bus.register(h, false, bindTo(bus.cfg.Codec, call))
@@ -158,10 +158,20 @@ func Handle[P any, Tx any](bus *Bus[Tx], h Handler, fn func(ctx context.Context,
 // left nothing behind, fn is called again in a fresh transaction, up to three
 // more times within the same attempt. Everything else is as for [Handle].
 func HandleTx[P any, Tx any](bus *Bus[Tx], h Handler, fn func(ctx context.Context, tx Tx, e Event[P]) error) error {
-	if fn == nil {
-		return invalid("handler %q of %q has no function", h.Name, h.Event)
+	if err := checkHandle(bus, h, fn == nil); err != nil {
+		return err
 	}
 	return bus.register(h, true, bindTo(bus.cfg.Codec, fn))
+}
+
+func checkHandle[Tx any](bus *Bus[Tx], h Handler, noFunction bool) error {
+	switch {
+	case bus == nil:
+		return invalid("handler %q of %q got a nil bus: look at the error of engine.New", h.Name, h.Event)
+	case noFunction:
+		return invalid("handler %q of %q has no function", h.Name, h.Event)
+	}
+	return nil
 }
 
 // body is a handler bound to one decoded event. tx is zero for plain ones.

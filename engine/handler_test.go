@@ -61,6 +61,8 @@ func TestRegistrationErrors(t *testing.T) {
 	wantInvalid(t, Handle(bus, other(func(h *Handler) { h.Event = "x"; h.Retry = nil }), nothing), "other settings")
 	wantInvalid(t, Handle[[]byte](bus, other(func(h *Handler) { h.Event = "x" }), nil), "has no function")
 	wantInvalid(t, HandleTx[[]byte](bus, other(func(h *Handler) { h.Name = "x" }), nil), "has no function")
+	wantInvalid(t, Handle((*Bus[*fakeTx])(nil), h, nothing), "a nil bus")
+	wantInvalid(t, HandleTx((*Bus[*fakeTx])(nil), h, nothingTx), "a nil bus")
 }
 
 func TestRegistrationEndsWithTheFirstMachine(t *testing.T) {

@@ -55,7 +55,7 @@ func TestHandlersPublishInTheTraceOfTheirEvent(t *testing.T) {
 			headersOf(t, bus, WithoutHeaders(ctx), Message{Type: "t"}))
 		return nil
 	}))
-	run := Run{Handler: "h", Picked: picked(1, "e", "h", "{}"), MaxAttempts: 1}
+	run := &Run{Handler: "h", Picked: picked(1, "e", "h", "{}"), MaxAttempts: 1}
 	run.Picked.Event.Headers = []Header{{Name: "secret", Value: "s"}, {Name: HeaderTraceParent, Value: "00-1-2-01"}, {Name: HeaderTraceState, Value: "x=1"}}
 	ctx := WithHeaders(t.Context(), Header{Name: "process", Value: "p"}, Header{Name: HeaderTraceParent, Value: "of the start"})
 	if result := bus.execute(&runContext{Context: ctx, run: run}); result.Outcome != Succeeded || !result.published {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -66,6 +67,12 @@ func checkText(what, text string, limit int) error {
 		return invalid("%s %q contains a NUL character", what, text)
 	}
 	return nil
+}
+
+// isNil reports whether v is nil, also as a nil pointer within an interface.
+func isNil(v any) bool {
+	value := reflect.ValueOf(v)
+	return !value.IsValid() || value.Kind() == reflect.Pointer && value.IsNil()
 }
 
 const cutMark = " …(cut)"

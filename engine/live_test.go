@@ -348,6 +348,33 @@ func TestLiveDelays(t *testing.T) {
 	})
 }
 
+// What a worker put off itself runs when it is due, not with the poll after.
+func TestLiveADueDeliveryDoesNotWaitForThePoll(t *testing.T) {
+	onBothFamilies(t, func(t *testing.T, store *simstore.Store) {
+		const pause = 700 * time.Millisecond
+		var ran []time.Time
+		b := startBus(t, store, func(b *bus) error {
+			return engine.Handle(b, engine.Handler{Event: "e", Name: "h"}, func(context.Context, engine.Event[string]) error {
+				if ran = append(ran, time.Now()); len(ran) < 20 {
+					return engine.Snooze(pause)
+				}
+				return nil
+			})
+		})
+		must(t, b.PublishNow(t.Context(), engine.Message{Type: "e", Payload: ""}))
+		time.Sleep(time.Minute)
+		stop(t, b)
+		if len(ran) != 20 {
+			t.Fatalf("ran %d times", len(ran))
+		}
+		for i := range ran[1:] {
+			if late := ran[i+1].Sub(ran[i]) - pause; late < 0 || late > 100*time.Millisecond {
+				t.Errorf("run %d began %v after it was due", i+1, late)
+			}
+		}
+	})
+}
+
 // A duplicate neither aborts the caller's transaction nor repeats a handler;
 // another event under the same id is refused aloud.
 func TestLiveDuplicates(t *testing.T) {

@@ -136,7 +136,7 @@ func (m *Machine) Hash() uint64 { return m.dispatcher.Hash() }
 // Execute runs one delivery and blocks until its handler returned and, for a
 // transactional one, its transaction ended. A panic of the handler is a
 // failed attempt.
-func (m *Machine) Execute(ctx context.Context, run Run) RunResult {
+func (m *Machine) Execute(ctx context.Context, run *Run) RunResult {
 	return m.executes(&runContext{Context: ctx, run: run})
 }
 

@@ -24,27 +24,37 @@ var levels = map[string]slog.Level{
 
 func (r *runner) observe(o Observed) {
 	if r.watcher != nil {
-		r.watcher.watchEffect(o)
+		r.watcher.watchEffect(r.now, o)
 	}
 	ctx := context.Background()
 	level := levels[o.Event] // Info is zero
 	if !r.log.Enabled(ctx, level) {
 		return
 	}
-	attrs := make([]slog.Attr, 0, 5)
+	attrs := make([]slog.Attr, 0, 8)
 	if o.Handler != "" {
 		attrs = append(attrs, slog.String("handler", o.Handler))
 	}
-	if o.Lease.Delivery != 0 {
-		attrs = append(attrs, slog.Int64("delivery", int64(o.Lease.Delivery)), slog.String("token", o.Lease.Token.String()))
+	if o.Run != nil {
+		attrs = append(attrs, runAttrs(o.Run)...)
 	}
-	if o.Lane != 0 || o.Lease.Delivery != 0 {
+	if o.Lane != 0 || o.Run != nil {
 		attrs = append(attrs, slog.Int64("lane", int64(o.Lane)))
 	}
-	if o.Err != nil {
+	if o.Err != nil && o.Event != ObservedRescheduled { // "handler failed" said why
 		attrs = append(attrs, slog.Any("err", o.Err))
 	}
 	r.log.LogAttrs(ctx, level, "relaybus: "+o.Event, attrs...)
+}
+
+func runAttrs(run *Run) []slog.Attr {
+	lease := &run.Picked.Lease
+	return []slog.Attr{
+		slog.Int64("delivery", int64(lease.Delivery)),
+		slog.String("event", run.Picked.Delivery.Event),
+		slog.Int("attempt", run.attempt()),
+		slog.String("token", lease.Token.String()),
+	}
 }
 
 // logFailure says why an attempt failed; the end that follows names only what

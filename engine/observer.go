@@ -43,25 +43,44 @@ const (
 //	Kind                                   is told when                          with
 //	ObservedPublished, ObservedCall,       see there
 //	ObservedClaimed, ObservedDropped
-//	ObservedStarted, ObservedReturned      a handler is called, returns          Handler, Event, Delivery, Lane, Attempt
-//	ObservedCompleted                      a completion is stored                Handler, Delivery, Lane
-//	ObservedRescheduled, ObservedBuried    a failed attempt is stored            Handler, Delivery, Lane
-//	ObservedSnoozed, ObservedReleased      a delivery is given back uncharged    Handler, Delivery, Lane
-//	ObservedLeaseLost                      what a run did is not accepted        Handler, Delivery, Lane
-//	ObservedRetired                        a handler did not return in time      Handler, Delivery, Lane, Err
-//	ObservedStuck                          the store refuses a delivery's end    Handler, Delivery, Lane, Err
+//	ObservedStarted                        a handler is called                   delivery
+//	ObservedReturned                       a handler returned                    delivery, Outcome, Duration, Err
+//	ObservedCompleted                      a completion is stored                delivery
+//	ObservedRescheduled, ObservedBuried    a failed attempt is stored            delivery, Err
+//	ObservedSnoozed, ObservedReleased      a delivery is given back uncharged    delivery
+//	ObservedLeaseLost                      what a run did is not accepted        delivery
+//	ObservedRetired                        a handler did not return in time      delivery, Err
+//	ObservedStuck                          the store refuses a delivery's end    delivery, Err
 //	ObservedLeaseExpired, ObservedLaneLost a lane is not this worker's any more  Lane
-//	ObservedStoreAway, ObservedStoreBack   calls fail in a row, succeed again    Err
+//	ObservedStoreAway                      calls fail in a row                   Err
+//	ObservedStoreBack                      they succeed again
 //	ObservedUnsubscribed                   a subscription stays removed          Handler
+//
+// "delivery" stands for Handler, Event, Type, Key, Headers, PublishedAt,
+// Delivery, Lane, Attempt and MaxAttempts. What became of it is told after its
+// handler returned, once the store has answered; a lease that is lost and a
+// handler that does not return are told when they are noticed. A delivery that
+// was granted and not started may be released, buried or lost as well.
 type Observation struct {
-	Kind     string
-	Handler  string
-	Event    string // the event's id
-	Type     string // the event's type
-	Delivery DeliveryID
-	Lane     LaneID
-	// Attempt counts the attempts charged before this run, plus one.
-	Attempt int
+	Kind string
+	// At is when it happened, by the worker's clock. Observe may be called
+	// later. A span of a run or call reaches from At − Duration to At.
+	At      time.Time
+	Handler string // the handler's name; "" when this worker lacks it
+	Event   string // the event's id
+	Type    string // the event's type
+	Key     string // the event's key, "" when it has none
+	// Headers are the event's, for the trace that a run belongs to. They are
+	// shared and must not be changed.
+	Headers []Header
+	// PublishedAt is when the event was published, by the store's clock, which
+	// may differ from the worker's.
+	PublishedAt time.Time
+	Delivery    DeliveryID
+	Lane        LaneID
+	// Attempt counts the attempts charged before this run, plus one;
+	// MaxAttempts is the handler's limit.
+	Attempt, MaxAttempts int
 	// Outcome is how the handler's run ended.
 	Outcome Outcome
 	// Call is the name of the store's method.
@@ -71,7 +90,9 @@ type Observation struct {
 	// Duration is how long a handler or a call took, by the worker's
 	// monotonic clock.
 	Duration time.Duration
-	Err      error
+	// Err is why a run, a call or a publication failed; of [ObservedRetired]
+	// why the handler had been cancelled. It wraps what a handler returned.
+	Err error
 }
 
 const observerQueue = 4096
@@ -118,7 +139,7 @@ func (w *watcher) serve(ended <-chan struct{}) {
 
 func (w *watcher) hand(o Observation) {
 	if n := w.dropped.Swap(0); n > 0 {
-		tellSafely(w.observer, w.log, Observation{Kind: ObservedDropped, Count: int(n)})
+		tellSafely(w.observer, w.log, Observation{Kind: ObservedDropped, At: o.At, Count: int(n)})
 	}
 	tellSafely(w.observer, w.log, o)
 }
@@ -139,33 +160,44 @@ func (b *Bus[Tx]) watchPublish(count int, publish func() error) error {
 	if b.cfg.Observer == nil {
 		return publish()
 	}
-	elapsed := stopwatch()
+	began := wallClock()
 	err := publish()
-	tellSafely(b.cfg.Observer, b.cfg.Logger, Observation{Kind: ObservedPublished, Count: count, Duration: elapsed(), Err: err})
+	now := wallClock()
+	tellSafely(b.cfg.Observer, b.cfg.Logger, Observation{Kind: ObservedPublished, At: now, Count: count, Duration: now.Sub(began), Err: err})
 	return err
 }
 
 // watchCall tells of a store call that returned, and of what a claim granted.
-func (w *watcher) watchCall(input any, returned CallReturned, took time.Duration) {
-	w.tell(Observation{Kind: ObservedCall, Call: callName(input), Duration: took, Err: returned.Err})
+func (w *watcher) watchCall(input any, returned CallReturned, at time.Time, took time.Duration) {
+	w.tell(Observation{Kind: ObservedCall, At: at, Call: callName(input), Duration: took, Err: returned.Err})
 	if claim, ok := returned.Reply.(*ClaimReply); ok && len(claim.Picks) > 0 {
-		w.tell(Observation{Kind: ObservedClaimed, Count: len(claim.Picks)})
+		w.tell(Observation{Kind: ObservedClaimed, At: at, Count: len(claim.Picks)})
 	}
 }
 
 // watchRun tells of a handler that starts or returned.
 func (w *watcher) watchRun(run *Run, o Observation) {
-	row := &run.Picked.Delivery
-	o.Handler, o.Event, o.Delivery = run.Handler, row.Event, run.Picked.Lease.Delivery
-	o.Lane, o.Attempt = run.Picked.Lease.Lane, run.attempt()
-	if run.Picked.Event != nil {
-		o.Type = run.Picked.Event.Type
+	o.Handler = run.Handler
+	o.describe(run)
+	w.tell(o)
+}
+
+func (w *watcher) watchEffect(at time.Time, e Observed) {
+	o := Observation{Kind: e.Event, At: at, Handler: e.Handler, Lane: e.Lane, Err: e.Err}
+	if e.Run != nil {
+		o.describe(e.Run)
 	}
 	w.tell(o)
 }
 
-func (w *watcher) watchEffect(o Observed) {
-	w.tell(Observation{Kind: o.Event, Handler: o.Handler, Delivery: o.Lease.Delivery, Lane: o.Lane, Err: o.Err})
+// describe fills in all that is known of a delivery but its handler.
+func (o *Observation) describe(run *Run) {
+	row := &run.Picked.Delivery
+	o.Event, o.Key, o.Delivery, o.Lane = row.Event, row.Key, run.Picked.Lease.Delivery, run.Picked.Lease.Lane
+	o.Attempt, o.MaxAttempts = run.attempt(), run.MaxAttempts
+	if event := run.Picked.Event; event != nil { // else the row is damaged
+		o.Type, o.Headers, o.PublishedAt = event.Type, event.Headers, event.PublishedAt.Std()
+	}
 }
 
 func callName(input any) string {

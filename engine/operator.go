@@ -7,9 +7,8 @@ import (
 	"github.com/relaybus-go/relaybus/engine/protocol"
 )
 
-// Operator is what an administrator does with a store. The bus never calls it
-// behind anybody's back; only retention, when a Config asks for it, does.
-// Errors come in the kinds of [Store]; input outside its limits is refused
+// Operator is what an administrator does with a store. The bus never calls it:
+// retention, for one, is a Purge that you call from time to time. Errors come in the kinds of [Store]; input outside its limits is refused
 // with [ErrInvalid] before anything is done.
 type Operator interface {
 	// Requeue brings dead letters back to pending, due now, with nothing
@@ -34,8 +33,8 @@ type Operator interface {
 
 // Filter selects deliveries; empty fields select everything.
 type Filter struct {
-	Handler   string
-	Key       string
+	Handler   string // the handler's name
+	Key       string // the event's key; one without a key cannot be selected by that
 	EventType string
 	EventID   string
 	// Status selects pending or dead deliveries; nil selects both. Requeue

@@ -45,7 +45,9 @@ type Message struct {
 
 // Published is what became of one message.
 type Published struct {
-	ID     string
+	// ID is the message's, or the one that was made for it.
+	ID string
+	// Result is [Added], [Known] or [Mismatch].
 	Result PublishResult
 }
 
@@ -57,7 +59,7 @@ type Published struct {
 // [ErrInvalid]) nothing was written and tx is as before. An error that wraps
 // [ErrMismatch] says that an id is taken by an event of another type or key;
 // that message was not added, the others were, and tx can still be used. After
-// any other error roll tx back.
+// any other error roll tx back. Publishing no message does nothing.
 //
 // Publish once and last in a transaction, all messages together: the keys stay
 // locked until the commit, and other publishers of the same keys wait for it.
@@ -126,6 +128,9 @@ func (b *Bus[Tx]) publishNow(ctx context.Context, events []protocol.Event) error
 }
 
 func (b *Bus[Tx]) publish(ctx context.Context, tx Tx, events []protocol.Event) ([]Published, error) {
+	if isNil(tx) {
+		return nil, fmt.Errorf("publish: %w", invalid("the transaction is nil: PublishNow has one of its own"))
+	}
 	results, err := b.store.Publish(ctx, tx, events)
 	if err != nil {
 		return nil, fmt.Errorf("publish: %w", err)

@@ -83,6 +83,11 @@ func make64(n int) []Header {
 	return headers
 }
 
+func TestPublishWithoutATransaction(t *testing.T) {
+	bus, _ := newTestBus(t, Config{})
+	wantInvalid(t, bus.Publish(t.Context(), nil, Message{Type: "t"}), "publish: invalid: the transaction is nil")
+}
+
 // One bad message must leave the caller's transaction as it was.
 func TestPublishRefusesTheWholeBatch(t *testing.T) {
 	bus, store := newTestBus(t, Config{})

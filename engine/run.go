@@ -17,12 +17,6 @@ import (
 // wallClock is the time where only people and ids look at it.
 func wallClock() time.Time { return time.Now() }
 
-// stopwatch returns a function that says how much time has passed.
-func stopwatch() func() time.Duration {
-	began := time.Now()
-	return func() time.Duration { return time.Since(began) }
-}
-
 // sleep waits for d or for the end of ctx, whose cause it then returns.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
@@ -90,10 +84,10 @@ type runner struct {
 	watcher     *watcher // nil: nobody watches
 	stopTimeout time.Duration
 	started     time.Time
-	inputs      chan Input
+	inbox       *inbox
+	workers     *workers
 	wake        chan struct{}
 	stops       chan time.Duration
-	tasks       chan *task    // unbuffered: to workers that wait
 	subscribed  chan struct{} // closed when the first Subscribe was answered
 	ended       chan struct{} // closed when the loop takes no more inputs
 	done        chan struct{} // closed at the very end; err is set before
@@ -101,14 +95,14 @@ type runner struct {
 	work        sync.WaitGroup // calls, runs and the listener
 	running     atomic.Int64   // handlers that have not returned
 
-	calls, runs           context.Context // parents of all contexts given out
+	base, calls           context.Context // parents of the contexts of handlers and of calls
 	cancelCalls           context.CancelFunc
-	cancelRuns            context.CancelCauseFunc
 	timer, kill           *time.Timer
-	killAt                time.Time // zero while no stop was asked for
-	live                  map[RunID]liveRun
-	answers               []Input // to effects that are answered at once
-	batch                 []Input // received and not fed yet
+	killAt                time.Time       // zero while no stop was asked for
+	now                   time.Time       // of the Step that is performed
+	live                  map[RunID]*task // whose RunReturned was not fed yet
+	answers               []Input         // to effects that are answered at once
+	batch                 []Input         // what was last taken from the inbox
 	stopped, heardOfStore bool
 }
 
@@ -116,20 +110,19 @@ func newRunner(machine *Machine, base context.Context, cfg Config) *runner {
 	r := &runner{
 		machine: machine, log: cfg.Logger.With("owner", cfg.Owner, "group", cfg.Group),
 		stopTimeout: cfg.StopTimeout, started: time.Now(),
-		inputs:     make(chan Input, 64),
+		inbox:      newInbox(),
 		wake:       make(chan struct{}, 1),
 		stops:      make(chan time.Duration),
-		tasks:      make(chan *task),
 		subscribed: make(chan struct{}),
 		ended:      make(chan struct{}),
 		done:       make(chan struct{}),
 		timer:      stoppedTimer(), kill: stoppedTimer(),
-		live: map[RunID]liveRun{},
+		live: map[RunID]*task{},
+		base: context.WithoutCancel(base),
 	}
-	base = context.WithoutCancel(base)
 	r.watcher = newWatcher(cfg.Observer, r.log)
-	r.calls, r.cancelCalls = context.WithCancel(base)
-	r.runs, r.cancelRuns = context.WithCancelCause(base)
+	r.workers = newWorkers(r.work.Go, r.execute)
+	r.calls, r.cancelCalls = context.WithCancel(r.base)
 	return r
 }
 
@@ -145,9 +138,8 @@ func (r *runner) loop(ctx context.Context) {
 	r.step(Start{})
 	for !r.stopped {
 		select {
-		case in := <-r.inputs:
-			r.receive(in)
-			r.step(r.received()...)
+		case <-r.inbox.ready:
+			r.step(r.receive()...)
 		case <-r.timer.C:
 			r.step(Tick{})
 		case <-r.wake:
@@ -164,36 +156,23 @@ func (r *runner) loop(ctx context.Context) {
 	r.finish()
 }
 
-// receive takes what a goroutine reported, after noting what the runner itself
+// receive takes what goroutines reported, and notes what the runner itself
 // wants to know of it.
-func (r *runner) receive(in Input) {
-	switch in := in.(type) {
-	case RunReturned:
-		delete(r.live, in.ID)
-	case CallReturned:
-		if _, ok := in.Reply.(*SubscribeReply); ok && !r.heardOfStore {
-			r.heardOfStore = true
-			close(r.subscribed)
+func (r *runner) receive() []Input {
+	clear(r.batch) // it must not keep errors and replies alive
+	r.batch = r.inbox.take(r.batch)
+	for _, in := range r.batch {
+		switch in := in.(type) {
+		case RunReturned:
+			delete(r.live, in.ID)
+		case CallReturned:
+			if _, ok := in.Reply.(*SubscribeReply); ok && !r.heardOfStore {
+				r.heardOfStore = true
+				close(r.subscribed)
+			}
 		}
 	}
-	r.batch = append(r.batch, in)
-}
-
-// received returns what was received, and with it all that is waiting: one
-// Step for many inputs decides once, and its calls carry more.
-func (r *runner) received() []Input {
-	for len(r.batch) < cap(r.inputs) {
-		select {
-		case in := <-r.inputs:
-			r.receive(in)
-			continue
-		default:
-		}
-		break
-	}
-	batch := r.batch
-	r.batch = r.batch[:0]
-	return batch
+	return r.batch
 }
 
 // step feeds inputs, and then the answers to effects that were answered at
@@ -208,7 +187,8 @@ func (r *runner) step(inputs ...Input) {
 }
 
 func (r *runner) feed(inputs ...Input) {
-	at := Instant{Wall: time.Now().UnixNano(), Mono: time.Since(r.started)}
+	r.now = time.Now()
+	at := Instant{Wall: r.now.UnixNano(), Mono: r.now.Sub(r.started)}
 	for _, e := range r.machine.Step(at, inputs...) {
 		r.perform(e)
 	}
@@ -218,15 +198,15 @@ func (r *runner) perform(e Effect) {
 	switch e := e.(type) {
 	case Call:
 		r.call(e)
-	case Run:
+	case *Run:
 		r.run(e)
 	case CancelRun:
-		if run, ok := r.live[e.ID]; ok {
-			run.cancel(e.Cause)
+		if t, ok := r.live[e.ID]; ok {
+			t.cancel(e.Cause)
 		}
 	case Retire:
-		run, ok := r.live[e.ID]
-		r.answers = append(r.answers, RunRetired{ID: e.ID, Done: ok && run.gate.Close()})
+		t, ok := r.live[e.ID]
+		r.answers = append(r.answers, RunRetired{ID: e.ID, Done: ok && t.ctx.run.Gate.Close()})
 	case WakeAt:
 		r.timer.Reset(e.After)
 	case Observed:
@@ -243,7 +223,7 @@ func (r *runner) perform(e Effect) {
 func (r *runner) call(c Call) {
 	ctx, cancel := context.WithTimeout(r.calls, c.Timeout)
 	var once sync.Once
-	report := func(in CallReturned) { once.Do(func() { r.send(in) }) }
+	report := func(in CallReturned) { once.Do(func() { r.inbox.put(in) }) }
 	stop := context.AfterFunc(ctx, func() {
 		report(CallReturned{ID: c.ID, Err: fmt.Errorf("%T was given up after %v, its outcome is unknown: %w", c.Input, c.Timeout, context.Cause(ctx))})
 	})
@@ -253,55 +233,42 @@ func (r *runner) call(c Call) {
 		returned := r.machine.Perform(ctx, c)
 		stop()
 		if r.watcher != nil {
-			r.watcher.watchCall(c.Input, returned, time.Since(began))
+			took := time.Since(began)
+			r.watcher.watchCall(c.Input, returned, began.Add(took), took)
 		}
 		report(returned)
 	})
 }
 
-// run hands a run to a worker that waits for one, or to a new one. Workers
-// stay until the end: a grown stack is worth keeping.
-func (r *runner) run(run Run) {
+// run hands a run to the workers. Its context has no parent that could cancel
+// it, which would cost every run two visits to a list that all share.
+func (r *runner) run(run *Run) {
 	t := &task{ctx: runContext{run: run}}
-	t.ctx.Context, t.cancel = context.WithCancelCause(r.runs)
-	r.live[run.ID] = liveRun{cancel: t.cancel, gate: run.Gate}
-	r.running.Add(1)
-	select {
-	case r.tasks <- t:
-	default:
-		r.work.Go(func() { r.worker(t) })
-	}
-}
-
-func (r *runner) worker(t *task) {
-	for {
-		r.execute(t)
-		select {
-		case t = <-r.tasks:
-		case <-r.ended:
-			return
-		}
-	}
+	t.ctx.Context, t.cancel = context.WithCancelCause(r.base)
+	r.live[run.ID] = t
+	r.workers.put(t)
 }
 
 // execute runs a handler and reports its result, also when the handler ends
 // the goroutine under it.
 func (r *runner) execute(t *task) {
-	run := &t.ctx.run
+	r.running.Add(1)
+	run := t.ctx.run
 	result := RunResult{Outcome: Failed, Err: errGoexit, Delay: -1, Panic: true}
 	var began time.Time
 	if r.watcher != nil {
 		began = time.Now()
-		r.watcher.watchRun(run, Observation{Kind: ObservedStarted})
+		r.watcher.watchRun(run, Observation{Kind: ObservedStarted, At: began})
 	}
 	defer func() {
 		t.cancel(nil)
 		r.running.Add(-1)
 		r.logFailure(run, result)
 		if r.watcher != nil {
-			r.watcher.watchRun(run, Observation{Kind: ObservedReturned, Outcome: result.Outcome, Duration: time.Since(began), Err: result.Err})
+			took := time.Since(began)
+			r.watcher.watchRun(run, Observation{Kind: ObservedReturned, At: began.Add(took), Outcome: result.Outcome, Duration: took, Err: result.Err})
 		}
-		r.send(RunReturned{ID: run.ID, Result: result})
+		r.inbox.put(RunReturned{ID: run.ID, Result: result})
 	}()
 	result = r.machine.executes(&t.ctx)
 	if result.published && (result.Outcome == Committed || result.Outcome == CommitUnknown) {
@@ -309,20 +276,7 @@ func (r *runner) execute(t *task) {
 	}
 }
 
-// send reports to the loop, or to nobody once that has ended.
-func (r *runner) send(in Input) {
-	select {
-	case r.inputs <- in:
-	case <-r.ended:
-	}
-}
-
-func (r *runner) nudge() {
-	select {
-	case r.wake <- struct{}{}:
-	default: // one that was not taken yet says the same
-	}
-}
+func (r *runner) nudge() { signal(r.wake) }
 
 func (r *runner) requestStop(limit time.Duration) {
 	select {
@@ -353,7 +307,10 @@ func (r *runner) cutOff() {
 // what is left of the stop to return.
 func (r *runner) finish() {
 	close(r.ended)
-	r.cancelRuns(ErrShutdown)
+	for _, t := range r.live {
+		t.cancel(ErrShutdown)
+	}
+	r.workers.close()
 	r.cancelCalls()
 	r.timer.Stop()
 	idle := make(chan struct{})

@@ -540,10 +540,11 @@ func TestObservedLevels(t *testing.T) {
 		t.Errorf("every completion is logged: %s", log.String())
 	}
 	lease := Lease{Delivery: 5, Token: Token{Lane: 3, Epoch: 4, Claim: 6}}
-	r.observe(Observed{Event: ObservedLeaseLost, Handler: "h", Lane: 3, Lease: lease})
+	run := &Run{Picked: Picked{Lease: lease, Delivery: Delivery{Event: "e5", Attempts: 1}}}
+	r.observe(Observed{Event: ObservedLeaseLost, Handler: "h", Lane: 3, Run: run})
 	r.observe(Observed{Event: ObservedStoreAway, Err: errPlain})
 	wantText(t, log.String(),
-		`level=WARN msg="relaybus: lease lost" handler=h delivery=5 token=3:4:6@00000000 lane=3`,
+		`level=WARN msg="relaybus: lease lost" handler=h delivery=5 event=e5 attempt=2 token=3:4:6@00000000 lane=3`,
 		`level=WARN msg="relaybus: store away" err="mail server said 451"`)
 }
 
@@ -555,4 +556,33 @@ func TestHandlerGrace(t *testing.T) {
 			t.Errorf("of a stop of %v handlers get %v, want %v", limit, got, want)
 		}
 	}
+}
+
+// A hundred ends that wait for the store ask for it together, not each on a
+// timer of its own, and all follow once it answers.
+func TestAnOutageIsSharedByAllEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus, store := startBus(t, Config{}, Handler{}, func(context.Context, Event[[]byte]) error {
+			time.Sleep(20 * time.Millisecond)
+			return errPlain
+		})
+		setAway := func(away bool) { store.mu.Lock(); store.away = away; store.mu.Unlock() }
+		for id := range 100 {
+			store.grant(DeliveryID(id+1), "e", "h", "{}")
+		}
+		bus.Wake()
+		time.Sleep(10 * time.Millisecond)
+		setAway(true)
+		time.Sleep(time.Minute)
+		if n := count[RescheduleInput](store); n > 30 {
+			t.Errorf("%d calls asked for a store that was away for a minute", n)
+		}
+		setAway(false)
+		before := count[RescheduleInput](store)
+		time.Sleep(10 * time.Second) // a quarter of the lease and some
+		if n := count[RescheduleInput](store) - before; n != 100 {
+			t.Errorf("%d calls ended 100 deliveries once the store was back", n)
+		}
+		must(t, bus.Stop(t.Context()))
+	})
 }

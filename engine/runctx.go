@@ -9,7 +9,7 @@ import (
 // engine keeps in it, in one piece.
 type runContext struct {
 	context.Context
-	run       Run
+	run       *Run
 	published atomic.Bool // Publish was called with it
 }
 
@@ -17,12 +17,7 @@ type runContext struct {
 type task struct {
 	ctx    runContext
 	cancel context.CancelCauseFunc
-}
-
-// liveRun is a run whose RunReturned was not fed yet.
-type liveRun struct {
-	cancel context.CancelCauseFunc
-	gate   *Gate
+	next   *task // behind it in the queue
 }
 
 type (
@@ -34,7 +29,7 @@ type (
 func (c *runContext) Value(key any) any {
 	switch key.(type) {
 	case deliveryKey:
-		return &c.run
+		return c.run
 	case publishedKey:
 		return &c.published
 	case headersKey:

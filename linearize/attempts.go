@@ -37,6 +37,14 @@ func (c charges) String() string {
 	return fmt.Sprintf("attempts %d, takeovers %d", c.attempts, c.takeovers)
 }
 
+// latelyFrom reports whether charges that the store refused at first may lead
+// from b to c: a stuck row that takes a write is charged an attempt and a
+// takeover.
+func (c charges) latelyFrom(b charges) bool {
+	late := c.attempts - b.attempts
+	return late > 0 && late == c.takeovers-b.takeovers
+}
+
 // reachedFrom reports whether so many takeovers alone may lead from b to c.
 func (c charges) reachedFrom(b charges, takeovers int32, follows bool) bool {
 	attempts, more := c.attempts-b.attempts, c.takeovers-b.takeovers
@@ -186,7 +194,7 @@ func (r *chargeRules) after(s chargeState, to move, p *part[laneCall]) (chargeSt
 			if m := next.mayBe(seen.of, isDead(&seen.row)); m != nil {
 				return next, m
 			}
-			if m := next.see(seen.of, charges{seen.row.Attempts, seen.row.Takeovers}, isDead(&seen.row), p.op); m != nil {
+			if m := r.see(&next, seen.of, charges{seen.row.Attempts, seen.row.Takeovers}, isDead(&seen.row), p.op); m != nil {
 				return next, m
 			}
 		}
@@ -269,14 +277,11 @@ func (c *laneCall) ends(e entry) bool {
 func (r *rowState) left(how leaving) []charges {
 	var options []charges
 	for _, o := range r.options {
-		if how&(leavesFree|leavesUnstated|leavesDead|leavesStuck) != 0 {
+		if how&(leavesFree|leavesUnstated|leavesDead) != 0 {
 			options = append(options, o)
 		}
 		if how&(leavesCharged|leavesDeadPaid) != 0 {
 			options = append(options, charges{o.attempts + 1, o.takeovers})
-		}
-		if how&leavesStuck != 0 {
-			options = append(options, charges{o.attempts + 1, o.takeovers + 1})
 		}
 	}
 	if r.revivable && how&leavesBuried != 0 {
@@ -309,8 +314,11 @@ func (r *chargeRules) charge(s *chargeState, list []entry, hidden bool, by *op) 
 			if follows {
 				options = append(options, charges{o.attempts, o.takeovers + 1})
 			}
-			if row.doubt || r.facts.refusals {
+			if row.doubt {
 				options = append(options, o, charges{o.attempts + 1, o.takeovers + 1})
+			}
+			if r.facts.refusals {
+				options = append(options, o) // the charge may come late
 			}
 		}
 		row.options, row.since = sortedOptions(options), by
@@ -386,7 +394,7 @@ func (r *chargeRules) granted(s *chargeState, p *part[laneCall]) *misfit {
 		if m := s.mayBe(g.of, false); m != nil {
 			return m
 		}
-		if m := s.see(g.of, charges{g.row.Attempts, g.row.Takeovers}, false, p.op); m != nil {
+		if m := r.see(s, g.of, charges{g.row.Attempts, g.row.Takeovers}, false, p.op); m != nil {
 			return m
 		}
 		if row := s.row(g.of); row.over || row.doubt {
@@ -404,10 +412,10 @@ func (r *chargeRules) granted(s *chargeState, p *part[laneCall]) *misfit {
 func (f *facts) settles(d *delivery) bool { return f.family == Locking && !f.removed[d.Handler] }
 
 // see compares a row that somebody saw with what it may be.
-func (s *chargeState) see(d *delivery, saw charges, dead bool, by *op) *misfit {
+func (r *chargeRules) see(s *chargeState, d *delivery, saw charges, dead bool, by *op) *misfit {
 	row := s.row(d)
 	stayed, left := s.mayShow(row, dead)
-	match := func(o charges) bool { return o == saw }
+	match := func(o charges) bool { return o == saw || r.facts.refusals && saw.latelyFrom(o) }
 	if s.lane.drifted {
 		match = func(o charges) bool { return saw.reachedFrom(o, s.lane.further, d.mayFollow) }
 	}
@@ -481,7 +489,8 @@ func (r *chargeRules) ended(s *chargeState, c *laneCall, by *op) {
 	if c.charge {
 		row.options, row.since = row.left(leavesCharged), by
 	}
-	row.over, row.doubt = c.dead, false
+	// A sweep for a removed handler goes on.
+	row.over, row.doubt = c.dead, row.doubt && r.facts.removed[g.of.Handler]
 	s.put(row.revived())
 }
 
@@ -500,7 +509,11 @@ func (r rowState) revived() rowState {
 func (s *chargeState) requeue(d *delivery, by *op) {
 	row := s.row(d)
 	s.put(rowState{of: d, options: []charges{{}}, doubt: row.doubt, revivable: row.revivable, since: by})
-	if s.mayBeBuried(d) {
+	switch {
+	case !s.mayBeBuried(d):
+	case !row.over && !row.doubt:
+		s.hasLeft(d) // nothing else can have killed it
+	default:
 		s.lane = s.lane.marked(func(e entry) leaving {
 			if e.grant != nil && e.grant.of == d {
 				return leavesFree
@@ -534,15 +547,19 @@ func (s *chargeState) doubt(d *delivery, by *op) {
 
 // purge notes that dead rows may be gone, and new ones of the same name begin
 // with nothing charged.
-func (s *chargeState) purge(list []*delivery, by *op) {
+func (s *chargeState) purge(list []*delivery, by *op) (changed bool) {
 	for _, d := range list {
-		row := s.row(d)
-		if row.over || row.doubt {
-			row.options, row.since = sortedOptions(append(slices.Clone(row.options), charges{})), by
-			row.over, row.gone, row.doubt = false, false, true
-			s.put(row)
+		i, known := s.find(d)
+		if !known || !s.rows[i].over && (!s.rows[i].doubt || slices.Contains(s.rows[i].options, charges{})) {
+			continue
 		}
+		row := s.rows[i]
+		row.options, row.since = sortedOptions(append(slices.Clone(row.options), charges{})), by
+		row.over, row.gone, row.doubt = false, false, true
+		s.put(row)
+		changed = true
 	}
+	return changed
 }
 
 // forget drops rows about which there is nothing to know, and completed ones
@@ -563,9 +580,10 @@ func (s *chargeState) forgettable(r rowState) bool {
 func (r *chargeRules) effects(s chargeState, p, at *part[laneCall]) []chargeState {
 	c := &p.in
 	if c.kind == rowsPurged {
-		next := s
-		next.purge(c.deliveries, p.op)
-		return []chargeState{next}
+		if next := s; next.purge(c.deliveries, p.op) {
+			return []chargeState{next}
+		}
+		return nil
 	}
 	var list []chargeState
 	for _, to := range r.lanes.openMoves(s.lane, p, at) {

@@ -73,7 +73,20 @@ type Report struct {
 
 // OK reports whether every property holds.
 func (r Report) OK() bool {
-	return !slices.ContainsFunc(r.Results, func(p Result) bool { return p.Status != OK })
+	return r.Status() == OK
+}
+
+// Status is Illegal when a property is illegal, else Unknown when one is, else
+// OK.
+func (r Report) Status() Status {
+	worst := OK
+	for _, p := range r.Results {
+		if p.Status == Illegal {
+			return Illegal
+		}
+		worst = max(worst, p.Status)
+	}
+	return worst
 }
 
 // Result returns the result of one property.

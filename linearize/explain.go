@@ -61,10 +61,14 @@ func (m *machine[S, P]) name() string { return m.title }
 func (m *machine[S, P]) size() int { return len(m.parts) }
 
 // check looks for an order, first without the calls that hardly ever explain
-// anything: an order that is found without them is one.
+// anything: an order that is found without them is one. The order of the
+// answers is tried before any search.
 func (m *machine[S, P]) check(timeout time.Duration) Status {
 	w := newWatch(timeout)
 	likely := slices.DeleteFunc(slices.Clone(m.parts), func(p *part[P]) bool { return p.farFetched })
+	if m.explains(likely) {
+		return OK
+	}
 	if len(likely) < len(m.parts) && m.checkParts(likely, timeout/4) == OK {
 		return OK
 	}
@@ -73,6 +77,20 @@ func (m *machine[S, P]) check(timeout time.Duration) Status {
 		return Unknown
 	}
 	return m.checkParts(m.parts, left)
+}
+
+// explains reports whether the order of the answers explains them.
+func (m *machine[S, P]) explains(parts []*part[P]) bool {
+	parts = slices.Clone(parts)
+	slices.SortStableFunc(parts, func(a, b *part[P]) int { return cmp.Compare(a.ret, b.ret) })
+	r := &run[S, P]{machine: m, overflow: new(atomic.Bool)}
+	at := r.initial()
+	for _, p := range parts {
+		if at = r.step(at, p); len(at.nodes) == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (m *machine[S, P]) checkParts(parts []*part[P], timeout time.Duration) Status {

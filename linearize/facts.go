@@ -60,6 +60,7 @@ type delivery struct {
 	publishes     int  // transactions that may have published the event
 	transactional bool // its handler completes in a transaction of its own
 	seen          bool // a row of it was granted or listed
+	lostOnly      bool // … in calls that the store lost
 	mayDie        bool // somebody may have made it a dead letter
 	mayFollow     bool // another of its key may stand before it
 }
@@ -163,6 +164,7 @@ func (f *facts) gather(o *op) {
 	if o.Outcome != Lost {
 		f.ops = append(f.ops, o)
 	}
+	f.refusals = f.refusals || o.Outcome == Definite
 	switch in := o.Input.(type) {
 	case engine.SubscribeInput:
 		f.gatherSubscribe(o, &in)
@@ -174,13 +176,13 @@ func (f *facts) gather(o *op) {
 		for i := range in.Leases {
 			f.completions[nameOf(&in.Leases[i])]++
 		}
+		if reply, ok := o.Output.(engine.CompleteManyReply); ok {
+			f.refusals = f.refusals || slices.ContainsFunc(reply.Ended, func(e engine.Ended) bool { return e.Err != nil })
+		}
 	case engine.ClaimInput:
 		f.longestTTL = max(f.longestTTL, in.TTL)
 		f.gatherClaim(o)
-	case engine.RescheduleInput:
-		f.refusals = f.refusals || o.Outcome == Definite
 	case engine.BuryInput:
-		f.refusals = f.refusals || o.Outcome == Definite
 		if g := f.grants[nameOf(&in.Lease)]; g != nil {
 			g.of.mayDie = true
 		}
@@ -195,7 +197,7 @@ func (f *facts) gather(o *op) {
 		if out, ok := o.Output.(engine.ListReply); ok {
 			for i := range out.Deliveries {
 				row := &out.Deliveries[i].Delivery
-				d := f.row(row)
+				d := f.row(row, o)
 				d.mayDie = d.mayDie || isDead(row)
 			}
 		}
@@ -241,7 +243,7 @@ func (f *facts) gatherClaim(o *op) {
 	f.refusals = f.refusals || reply.Stuck > 0
 	for i := range reply.Picks {
 		p := &reply.Picks[i]
-		d := f.row(&p.Delivery)
+		d := f.row(&p.Delivery, o)
 		name := nameOf(&p.Lease)
 		if f.grants[name] == nil {
 			g := &grant{run: len(d.grants) + 1, lease: p.Lease, row: p.Delivery, of: d}
@@ -251,13 +253,13 @@ func (f *facts) gatherClaim(o *op) {
 	}
 }
 
-// row registers a delivery row that somebody saw.
-func (f *facts) row(row *engine.Delivery) *delivery {
+// row registers a delivery row that a call saw.
+func (f *facts) row(row *engine.Delivery, o *op) *delivery {
 	d := f.delivery(Name{row.Event, row.Handler}, row.Key)
-	if !d.seen {
-		d.seen, d.id, d.key, d.lane, d.sequence = true, row.ID, row.Key, row.Lane, row.Sequence
+	if lost := o.Outcome == Lost; !d.seen || d.lostOnly && !lost {
+		d.seen, d.lostOnly, d.id, d.key, d.lane, d.sequence = true, lost, row.ID, row.Key, row.Lane, row.Sequence
 	}
-	if d.sequence != row.Sequence {
+	if d.sequence != row.Sequence && (d.lostOnly || o.Outcome != Lost) {
 		d.sequence = -1
 	}
 	if d.id != row.ID {

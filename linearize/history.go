@@ -74,16 +74,28 @@ func (c *Call) Return(at int64, output any) {
 	c.end(at, output, Returned)
 }
 
-// Fail reports an error: [engine.ErrRetryable], [engine.Definite] and
-// [engine.ErrInvalid] end the call, after any other it stays open.
+// Fail reports an error, which ends the call unless its [OutcomeOf] is Open.
 func (c *Call) Fail(at int64, err error) {
-	switch {
-	case errors.Is(err, engine.ErrCommitUnknown):
-	case errors.Is(err, engine.ErrRetryable):
-		c.end(at, nil, Retryable)
-	case engine.IsDefinite(err) || errors.Is(err, engine.ErrInvalid):
-		c.end(at, nil, Definite)
+	if outcome := OutcomeOf(err); outcome != Open {
+		c.end(at, nil, outcome)
 	}
+}
+
+// OutcomeOf says what an error means for the outcome of a call:
+// [engine.ErrRetryable] is Retryable, [engine.Definite] and [engine.ErrInvalid]
+// are Definite, nil is Returned, and any other leaves the call Open.
+func OutcomeOf(err error) Outcome {
+	switch {
+	case err == nil:
+		return Returned
+	case errors.Is(err, engine.ErrCommitUnknown):
+		return Open
+	case errors.Is(err, engine.ErrRetryable):
+		return Retryable
+	case engine.IsDefinite(err) || errors.Is(err, engine.ErrInvalid):
+		return Definite
+	}
+	return Open
 }
 
 // End reports what a method returned: an answer when err is nil, else the

@@ -34,6 +34,8 @@ type keyItem struct {
 	dead     bool
 	requeued bool // it was dead: it has given its place up
 	doubt    bool // it may be gone or dead
+	// loose: whether or where a publish put it is not known.
+	loose bool
 	// revivable: a Requeue without an answer may bring it back once it is dead.
 	revivable bool
 }
@@ -72,7 +74,7 @@ func (s keyState) appendKey(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(s.items)))
 	for _, i := range s.items {
 		b = binary.AppendUvarint(b, uint64(i.of.index))
-		b = appendBool(appendBool(appendBool(appendBool(b, i.dead), i.requeued), i.doubt), i.revivable)
+		b = appendBool(appendBool(appendBool(appendBool(appendBool(b, i.dead), i.requeued), i.doubt), i.revivable), i.loose)
 	}
 	b = binary.AppendUvarint(b, uint64(len(s.live)))
 	for _, g := range s.live {
@@ -142,11 +144,15 @@ func (r keyRules) settled(s keyState, p *part[keyCall]) ([]keyState, *misfit) {
 func (r keyRules) published(s keyState, p *part[keyCall]) ([]keyState, *misfit) {
 	for _, d := range p.in.of {
 		// A row after a purge has another sequence, and then neither is known.
-		known := slices.Contains(s.done, d)
-		if s.find(d) >= 0 || known && (!r.facts.purges || d.sequence != 0) {
+		known, at := slices.Contains(s.done, d), s.find(d)
+		again := r.facts.purges && d.sequence == 0
+		if known && !again || at >= 0 && !(s.items[at].dead && again) {
 			continue
 		}
-		perhaps := known || slices.Contains(p.in.uncertain, d)
+		if at >= 0 { // purged, or still the dead letter
+			s.items = slices.Delete(slices.Clone(s.items), at, at+1)
+		}
+		perhaps := known || at >= 0 || slices.Contains(p.in.uncertain, d)
 		if d.sequence != 0 && d.sequence <= s.last {
 			return nil, mismatch(nil, "%s has sequence %d and was committed after %d", d.Name, d.sequence, s.last)
 		}
@@ -154,7 +160,7 @@ func (r keyRules) published(s keyState, p *part[keyCall]) ([]keyState, *misfit) 
 			s.last = max(s.last, d.sequence)
 		}
 		// A sweep for a removed handler may take it at any time.
-		s.insert(keyItem{of: d, doubt: perhaps || r.facts.removed[d.Handler]})
+		s.insert(keyItem{of: d, doubt: perhaps || r.facts.removed[d.Handler], requeued: at >= 0, loose: perhaps && d.sequence == 0})
 	}
 	return one(s), nil
 }
@@ -180,12 +186,31 @@ func (r keyRules) granted(s keyState, p *part[keyCall]) ([]keyState, *misfit) {
 	}
 	s.live, s.since = picks, p.op
 	s.items = slices.Clone(s.items)
-	for _, g := range picks {
-		if at := s.find(g.of); !r.facts.removed[g.of.Handler] {
+	for i, g := range picks {
+		at := s.find(g.of)
+		if s.items[at].loose {
+			at = s.place(at, picks[:i])
+		}
+		if !r.facts.removed[g.of.Handler] {
 			s.items[at].doubt = false // it was there
 		}
 	}
 	return one(s), nil
+}
+
+// place gives a loose item that was granted the place that the grant tells:
+// behind the pick before it, else before all that is pending.
+func (s *keyState) place(at int, before []*grant) int {
+	item := s.items[at]
+	item.loose = false
+	s.items = slices.Delete(s.items, at, at+1)
+	if len(before) > 0 {
+		at = s.find(before[len(before)-1].of) + 1
+	} else if first := slices.IndexFunc(s.items, keyItem.blocks); first >= 0 {
+		at = min(at, first)
+	}
+	s.items = slices.Insert(s.items, at, item)
+	return at
 }
 
 // mayHead checks that a delivery is the first that is pending.
@@ -196,6 +221,8 @@ func (s *keyState) mayHead(g *grant) *misfit {
 		return mismatch(s.since, "%s is not pending", g.of.Name)
 	case g.lease.After != 0:
 		return mismatch(s.since, "%s stands first and names #%d before it", g.of.Name, g.lease.After)
+	case s.items[at].loose:
+		return nil
 	}
 	for _, i := range s.items[:at] {
 		if i.blocks() {
@@ -219,6 +246,8 @@ func (s *keyState) mayFollow(picks []*grant, i int) *misfit {
 		return mismatch(nil, "%s was charged and brings followers", picks[0].of.Name)
 	case at < 0 || s.items[at].dead:
 		return mismatch(s.since, "%s is not pending", g.of.Name)
+	case s.items[at].loose:
+		return nil
 	case at < from:
 		return mismatch(s.since, "%s stands before %s", g.of.Name, before.of.Name)
 	}

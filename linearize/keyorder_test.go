@@ -39,6 +39,36 @@ var orderStories = []story{
 		},
 	},
 	{
+		name: "a lost row says nothing of the one that survived", rule: "no pick with an earlier pending row of its handler and key", breaks: orderOnly,
+		tell: func(b *book, bad bool) {
+			b.open(Transaction{Published: []Published{msg("e1", "k", "h")}})
+			late := claim{by: bob, n: 2, took: 1, grants: []engine.Delivery{keyed(1, "e1")}}
+			call, ret := b.interval()
+			b.Record(Operation{Call: call, Return: ret, Input: late.input(), Output: late.reply(b.storeTime()), Outcome: Lost})
+			b.publish(msg("e2", "k", "h"))
+			b.publish(msg("e1", "k", "h"))
+			first, second := keyed(2, "e2"), keyed(3, "e1")
+			if bad {
+				first, second = second, first
+			}
+			b.claim(claim{by: alice, n: 2, took: 1, chain: true, grants: []engine.Delivery{first, second}})
+		},
+	},
+	{
+		name: "a purged dead letter published again", rule: "a follower is not completed while the row before it is pending", breaks: orderOnly,
+		tell: func(b *book, bad bool) {
+			b.publish(msg("e1", "k", "h"))
+			l := b.claim(claim{by: alice, n: 2, took: 1, grants: []engine.Delivery{keyed(1, "e1")}})
+			b.bury(l[0], applied)
+			b.purge(1, 1)
+			b.publish(msg("e1", "k", "h"))
+			b.publish(msg("e2", "k", "h"))
+			l = b.claim(claim{by: alice, n: 4, held: 1, holds: 1, chain: true, grants: []engine.Delivery{keyed(2, "e1"), keyed(3, "e2")}})
+			b.only(!bad, func() { b.complete(l[0], applied) })
+			b.complete(l[1], applied)
+		},
+	},
+	{
 		name: "a follower of a refused predecessor", rule: "a follower is never Applied when the one before it, in the same call, was not", breaks: orderOnly,
 		tell: func(b *book, bad bool) {
 			twoOfAKey(b)

@@ -33,13 +33,8 @@ func (v *laneView) open(o *op) {
 		}
 	case engine.RelinquishInput:
 		v.openRelinquish(o, &in)
-	case engine.RequeueInput:
-		v.requeue(o, &in)
-	case engine.UnsubscribeInput:
-		v.doubt(o, "Unsubscribe", v.sweptBy(o))
-	case engine.PurgeInput:
-		v.doubt(o, "Purge", v.sweptBy(o))
-		v.openRows(o, rowsPurged, v.reborn(o))
+	default:
+		v.operated(o)
 	}
 }
 
@@ -67,8 +62,8 @@ func (f *facts) leased(leases []engine.Lease) []*delivery {
 // openEnd notes the end of a run, once however often it was sent.
 func (v *laneView) openEnd(o *op, c laneCall) {
 	c.kind, c.holder, c.epoch, c.leaves = laneInDoubt, c.leases[0].Holder, c.leases[0].Epoch, leavesBy(&c)
-	if o.Outcome == Definite {
-		c.leaves |= leavesStuck
+	if v.refusals && mayStick(o.Input) {
+		c.leaves |= leavesFree // as stuck
 	}
 	l := v.lanes[c.leases[0].Lane]
 	name := endName{nameOf(&c.leases[0]), c.name, len(c.rest)}

@@ -25,12 +25,11 @@ type entry struct {
 type leaving uint8
 
 const (
-	leavesFree     leaving = 1 << iota // released or snoozed
+	leavesFree     leaving = 1 << iota // released, snoozed, or stuck
 	leavesUnstated                     // not stated by a claim
 	leavesCharged                      // rescheduled
 	leavesDead                         // buried without a charge
 	leavesDeadPaid                     // buried with a charge
-	leavesStuck                        // the store refused the row
 )
 
 // is reports whether two entries are of the same run of one holder.

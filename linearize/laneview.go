@@ -140,6 +140,15 @@ func (v *laneView) settled(o *op) {
 		v.relinquish(o, &in, o.Output.(engine.RelinquishReply).Lanes)
 	case engine.ListInput:
 		v.list(o, o.Output.(engine.ListReply).Deliveries)
+	default:
+		v.operated(o)
+	}
+}
+
+// operated notes the calls of an operator, whose answers are counts: they are
+// guesses whether one came or not.
+func (v *laneView) operated(o *op) {
+	switch in := o.Input.(type) {
 	case engine.RequeueInput:
 		v.requeue(o, &in)
 	case engine.UnsubscribeInput:

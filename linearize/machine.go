@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
-	"hash/maphash"
+	"math/bits"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -122,7 +122,19 @@ type set[S state] struct {
 	hash  uint64
 }
 
-var seed = maphash.MakeSeed()
+// hashOf mixes a key, the same way on every machine and in every run, because
+// the order in which states are looked at must not change either.
+func hashOf(key string) uint64 {
+	const odd = 0x9e3779b97f4a7c15
+	h := uint64(len(key)) ^ odd
+	for len(key) > 0 {
+		var word [8]byte
+		key = key[copy(word[:], key):]
+		high, low := bits.Mul64(h^binary.LittleEndian.Uint64(word[:]), odd)
+		h = high ^ low
+	}
+	return h
+}
 
 // manyNodes is how large a set may grow before states are joined.
 const manyNodes = 48
@@ -299,7 +311,7 @@ func (r *run[S, P]) remember(n node[S], call int64, flushes bool) *past[S] {
 		return nil
 	}
 	key := n.key[:n.bare]
-	h := maphash.String(seed, key)
+	h := hashOf(key)
 	if n.past != nil {
 		h ^= n.past.hash*31 + 1
 	}
@@ -355,7 +367,7 @@ func (r *run[S, P]) collect(nodes []node[S]) *set[S] {
 	}
 	s := &set[S]{nodes: nodes}
 	for i := range nodes {
-		s.hash ^= maphash.String(seed, nodes[i].key)
+		s.hash ^= hashOf(nodes[i].key)
 	}
 	return s
 }

@@ -1,6 +1,7 @@
 package linearize
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/relaybus-go/relaybus/engine"
@@ -96,6 +97,11 @@ type Name struct{ Event, Handler string }
 
 // String returns "event/handler".
 func (n Name) String() string { return n.Event + "/" + n.Handler }
+
+// Compare orders names by event and then by handler.
+func (n Name) Compare(o Name) int {
+	return cmp.Or(cmp.Compare(n.Event, o.Event), cmp.Compare(n.Handler, o.Handler))
+}
 
 // Transaction is a transaction of a caller: what it published, which runs it
 // completed and which effects it wrote. Its Outcome is that of the commit; one

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"context"
 	"time"
 
 	"github.com/relaybus-go/relaybus/engine"
@@ -169,7 +168,7 @@ func (m *removal) fire(uint64) bool {
 	t := w.spawn(operatorRole, operatorClient, func() {
 		for _, event := range l.h.events {
 			// An error leaves the handler as it is.
-			w.store.Unsubscribe(context.Background(), engine.UnsubscribeInput{
+			operate(w, (*simstore.Store).Unsubscribe, engine.UnsubscribeInput{
 				EventHandler: protocol.EventHandler{Event: event, Handler: l.h.name}, Bury: l.bury,
 			})
 		}

@@ -67,7 +67,9 @@ type checks struct {
 	lost      int                  // commits taken back by crashes and failovers
 	rewinding bool
 	kills     []kill
+	lostEnds  []protocol.Lease // whose completion the store lost
 	violation *Violation
+	deaf      bool // nothing but the history of calls is to be judged
 }
 
 func (c *checks) init(w *world) {
@@ -82,7 +84,7 @@ func (c *checks) init(w *world) {
 		c.effects,
 		&keyOrder{c: c},
 		&lostDeliveries{c: c},
-		&invented{c: c},
+		&invented{c: c, grants: map[leaseName]bool{}},
 		&holders{c: c},
 		&fenced{c: c},
 		&dropped{c: c},
@@ -99,18 +101,25 @@ func (c *checks) fail(checker, invariant, format string, args ...any) {
 	if c.violation != nil || c.rewinding {
 		return
 	}
+	if c.deaf {
+		c.w.over = c.w.over || invariant == drains || checker == noPanic
+		return
+	}
 	c.violation = &Violation{Checker: checker, Invariant: invariant, Detail: fmt.Sprintf(format, args...), Step: c.w.steps}
 	c.w.over = true
 }
+
+// noPanic is the name of the checker of panics.
+const noPanic = "panic"
 
 // panicked turns a panic into a violation.
 func (c *checks) panicked(value any) {
 	c.rewinding = false
 	if p, ok := value.(taskPanic); ok {
-		c.fail("panic", "NoPanic", "%v\n%s", p.value, p.stack)
+		c.fail(noPanic, "NoPanic", "%v\n%s", p.value, p.stack)
 		return
 	}
-	c.fail("panic", "NoPanic", "%v\n%s", value, callers())
+	c.fail(noPanic, "NoPanic", "%v\n%s", value, callers())
 }
 
 // committed is the store's observer.
@@ -124,6 +133,8 @@ func (w *world) committed(x simstore.Committed) {
 			panic(fmt.Sprintf("sim: the store committed at position %d after %d", x.Position, len(c.log)-1))
 		}
 	}
+	w.history.touched(x)
+	w.noteIssued(&x)
 	w.spring(x)
 	if w.observe != nil {
 		w.observe.committed(w, x)
@@ -187,6 +198,12 @@ func (c *checks) rewound(keep int64) {
 		return
 	}
 	c.lost += len(c.log) - int(keep)
+	for _, x := range c.log[keep:] {
+		for _, a := range x.Actions {
+			c.lostCompletions(a)
+		}
+	}
+	noteLost(c.log[keep:])
 	clear(c.log[keep:])
 	c.log = c.log[:keep]
 	c.rewinding = true
@@ -208,6 +225,15 @@ func (c *checks) rewound(keep int64) {
 	}
 	c.retell(next, len(c.log))
 	c.rewinding = false
+}
+
+// lostCompletions notes which completions went with a lost action.
+func (c *checks) lostCompletions(a protocol.Action) {
+	acceptedEnds(a, func(e end) {
+		if e.plain {
+			c.lostEnds = append(c.lostEnds, e.lease)
+		}
+	})
 }
 
 func (c *checks) started(r *handlerRun) {

@@ -36,6 +36,9 @@ func (k *holders) action(_ int64, a protocol.Action) {
 			if (e.plain || e.tx) && d != nil && (k.excused(d, e) || k.c.facts.byFence(e)) {
 				return
 			}
+			if unlisted(a, e.lease) && k.c.facts.lane(e.lease.Lane).gaveBack == e.lease.Holder {
+				return // judged before its holder gave the lane back
+			}
 			k.judge(e.lease.Lane, e.lease.Holder, e.action)
 		})
 	}

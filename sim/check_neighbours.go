@@ -42,6 +42,7 @@ func (k *neighbours) charged(ids []protocol.DeliveryID) {
 		if by.id == 0 || by.id == id {
 			continue
 		}
+		probeInnocent.Hit()
 		if slices.Contains(d.killers, by) && d.badEnds == 0 && !k.kills(id) {
 			k.c.fail(k.name(), k.name(), "#%d, %s of %s, never failed and is charged a second time because #%d killed its worker", id, d.handler, d.event, by.id)
 		}

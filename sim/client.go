@@ -39,10 +39,13 @@ func (x *exchange[In, Out]) serve() {
 func roundTrip[In, Out any](c *client, ctx context.Context, call callKind, in In,
 	method func(*simstore.Store, context.Context, In) (Out, error)) (Out, error) {
 	x := &exchange[In, Out]{store: c.w.store, method: method, in: in}
-	if err := c.send(ctx, call, x); err != nil {
+	told := c.w.history.begin(c.id, in)
+	if err := c.send(ctx, call, x, told); err != nil {
 		var none Out
+		told.end(none, err)
 		return none, err
 	}
+	told.end(x.out, x.err)
 	return x.out, x.err
 }
 
@@ -174,14 +177,23 @@ func (c *client) InTx(ctx context.Context, fn func(context.Context, *simstore.Tx
 		return err
 	}
 	t.tx = &openTx{w: w, tx: tx, life: w.storeLife}
-	defer func() { t.tx = nil }()
+	t.told = w.history.beginTx(c.id)
+	sent := false
+	defer func() {
+		if !sent {
+			t.told.endTx(errRollback)
+		}
+		t.tx, t.told = nil, nil
+	}()
 	err = fn(ctx, tx)
 	t.mustLive()
 	if err != nil {
 		c.rollback(t)
 		return err
 	}
+	sent = true
 	err = c.commit(ctx, t)
+	t.told.endTx(err)
 	if t.run != nil {
 		c.ends().committed(c.owner, t.run.run.Picked.Lease, err)
 	}
@@ -220,7 +232,7 @@ func (c *client) commit(ctx context.Context, t *task) error {
 	}
 	t.tx = nil
 	body := &commitBody{w: c.w, open: open}
-	err := c.send(ctx, callCommit, body)
+	err := c.send(ctx, callCommit, body, t.told)
 	if err != nil {
 		return fmt.Errorf("commit: %w: %w", engine.ErrCommitUnknown, err)
 	}
@@ -229,7 +241,9 @@ func (c *client) commit(ctx context.Context, t *task) error {
 
 // Publish implements [engine.TxStore].
 func (c *client) Publish(ctx context.Context, tx *simstore.Tx, events []protocol.Event) ([]engine.PublishResult, error) {
-	return c.w.store.Publish(ctx, tx, events)
+	results, err := c.w.store.Publish(ctx, tx, events)
+	c.w.current.told.published(events, results)
+	return results, err
 }
 
 // Complete implements [engine.TxStore].
@@ -238,6 +252,7 @@ func (c *client) Complete(ctx context.Context, tx *simstore.Tx, in engine.Comple
 	verdict, err := c.w.store.Complete(ctx, tx, in)
 	if open := c.w.current.tx; open != nil && err == nil {
 		open.completed = true
+		c.w.current.told.completed(in.Lease, verdict)
 	}
 	return verdict, err
 }

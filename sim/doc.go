@@ -27,6 +27,11 @@
 // verify), and, once the faults stop, a liveness phase in which a random part
 // of the workers must drain everything.
 //
+// Of every 20th seed the history of calls, what clients asked the store and
+// were told, is recorded and judged by package linearize after the run. The
+// verdict is the same on every machine: the search is bounded by work, not by
+// time.
+//
 // What it does not do: it does not run the engine's run.go (goroutines, timers,
 // contexts), and it is only as true to PostgreSQL and MongoDB as simstore is.
 package sim

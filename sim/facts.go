@@ -52,7 +52,7 @@ type deliveryFacts struct {
 	changed  bool           // an operator changed it after that grant
 	lost     protocol.Lease // taken over and not charged yet (snapshot stores)
 	ended    protocol.Lease // the run that completed it …
-	early    bool           // … by a list of the lane that a newer claim had replaced
+	early    bool           // … beside a newer claim of its holder, which may grant it again
 	fenced   []leaseName    // runs that a takeover found in flight and charged
 	lives    int            // how often it was requeued
 	killer   killer         // of the worker that was taken for dead while it had this in flight
@@ -70,6 +70,7 @@ type killer struct {
 type laneFacts struct {
 	epoch    int64
 	holder   protocol.Holder
+	gaveBack protocol.Holder // while it is free: who held it last
 	expires  protocol.Time
 	inFlight []*deliveryFacts
 	lost     []*deliveryFacts
@@ -125,7 +126,7 @@ func (f *facts) apply(a protocol.Action) {
 	case protocol.CompleteMany:
 		for i, lease := range a.Leases {
 			if a.Verdicts[i] == protocol.Applied {
-				f.complete(lease, judgedBefore(a))
+				f.complete(lease, unlisted(a, lease))
 			}
 		}
 	case protocol.Complete:
@@ -152,7 +153,7 @@ func (f *facts) apply(a protocol.Action) {
 	case protocol.Relinquish:
 		if a.Verdict == protocol.Applied {
 			l := f.lane(a.Lane)
-			l.holder = protocol.Holder{}
+			l.holder, l.gaveBack = protocol.Holder{}, a.Holder
 			f.empty(l)
 		}
 	case protocol.Requeue:
@@ -249,6 +250,7 @@ func (f *facts) claim(a *protocol.Claim) {
 			Lane: a.Lane, Epoch: l.epoch, Holder: a.Holder, Claim: a.Number,
 		}}
 		d.changed = false
+		d.early = d.early || d.fate == completed
 		l.inFlight = append(l.inFlight, d)
 	}
 }
@@ -280,7 +282,7 @@ func (f *facts) takeOver(a *protocol.TakeOver) {
 	}
 	f.empty(l)
 	l.epoch++
-	l.holder, l.expires = a.Holder, a.Clock.Add(a.TTL)
+	l.holder, l.gaveBack, l.expires = a.Holder, protocol.Holder{}, a.Clock.Add(a.TTL)
 }
 
 // renew moves the end of the lease.

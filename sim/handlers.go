@@ -70,6 +70,7 @@ func (w *world) handle(ctx context.Context, tx *simstore.Tx, h *handlerSpec) err
 		b.Work = max(b.Work, 8*w.unit())
 		w.in(6*w.unit(), r, 0) // when it has a snapshot
 	}
+	w.noteOverlap(r)
 	w.checks.started(r)
 	w.bodyBegan(r)
 	err := w.behave(ctx, tx, r, &b)
@@ -196,6 +197,7 @@ func (w *world) writeEffect(ctx context.Context, tx *simstore.Tx, r *handlerRun)
 	if err := tx.Put(ctx, effectTable, row, nil); err != nil {
 		return err
 	}
+	w.current.told.effect(r)
 	return w.count(ctx, tx, r.run.Picked.Delivery.Key)
 }
 

@@ -1,12 +1,12 @@
 package sim
 
 import (
-	"context"
 	"time"
 
 	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
 	"github.com/relaybus-go/relaybus/faults"
+	"github.com/relaybus-go/relaybus/store/simstore"
 )
 
 var _ faults.World = (*world)(nil)
@@ -89,7 +89,7 @@ func (w *world) Requeue(n int) bool {
 		return false
 	}
 	t := w.spawn(operatorRole, operatorClient, func() {
-		w.store.Requeue(context.Background(), engine.RequeueInput{IDs: dead}) // an error leaves them dead
+		operate(w, (*simstore.Store).Requeue, engine.RequeueInput{IDs: dead}) // an error leaves them dead
 	})
 	t.start()
 	return true
@@ -103,7 +103,7 @@ func (w *world) Purge(quarters int) bool {
 	age := w.knobs.Lease * time.Duration(quarters) / 4
 	t := w.spawn(operatorRole, operatorClient, func() {
 		// An error leaves the rest for the next time.
-		done, _ := w.store.Purge(context.Background(), engine.PurgeInput{DeadAfter: age, EventsAfter: age, HistoryAfter: age, Batch: 3})
+		done, _ := operate(w, (*simstore.Store).Purge, engine.PurgeInput{DeadAfter: age, EventsAfter: age, HistoryAfter: age, Batch: 3})
 		if done.Dead+done.Events+done.History+done.Swept > 0 {
 			w.faultWorked(faultPurge)
 		}
@@ -256,6 +256,10 @@ func (w *world) crashStore(keep int64) {
 	if w.observe != nil {
 		w.observe.crashed(w, w.store.Position())
 	}
+	if w.acknowledged > w.store.Position() {
+		probeLostWord.Hit()
+	}
 	w.acknowledged = min(w.acknowledged, w.store.Position())
+	w.history.rewound(w.store.Position())
 	w.checks.rewound(w.store.Position())
 }

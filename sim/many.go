@@ -75,9 +75,11 @@ func (m *many) work() {
 	}
 }
 
-// recheck runs a seed again: it must take the same steps.
+// recheck runs a seed again, unrecorded: it must take the same steps.
 func recheck(r *runner, o *Options, rep *Report) {
-	again := r.run(o)
+	unrecorded := *o
+	unrecorded.unjudged = true
+	again := r.run(&unrecorded)
 	if again.Hash == rep.Hash {
 		return
 	}

@@ -38,6 +38,9 @@ func (m *model) init(c *checks) {
 
 func (m *model) reset() {
 	m.state, m.ledger = m.empty(), protocol.NewLedger()
+	for _, lease := range m.c.lostEnds {
+		m.ledger.LostCompletion(lease)
+	}
 }
 
 func (m *model) empty() *protocol.State {
@@ -53,11 +56,8 @@ func (m *model) step(position int64, a protocol.Action) {
 	if m.blind {
 		return
 	}
-	if refusedTogether(a) {
-		return
-	}
 	if seen, picks := readEarlier(a); seen != 0 {
-		m.judgeAt(seen, a, picks)
+		m.judgeAt(seen, position, a, picks)
 	}
 	refused, violation := protocol.Step(m.state, m.ledger, a)
 	switch {
@@ -66,15 +66,6 @@ func (m *model) step(position int64, a protocol.Action) {
 	case violation != nil:
 		m.c.fail(modelName, violation.Invariant, "%v; after %s at position %d%s", violation, a.Name(), position, m.lastWriters(a, ""))
 	}
-}
-
-// refusedTogether reports whether an action may be a chain's follower that was
-// refused together with its predecessor in the same call. A store that tells
-// each lease by itself does not show that; the follower alone might have been
-// Applied, as the repetition of a completion.
-func refusedTogether(a protocol.Action) bool {
-	c, ok := a.(protocol.CompleteMany)
-	return ok && len(c.Leases) == 1 && c.Leases[0].After != 0 && c.Verdicts[0] == protocol.LeaseLost
 }
 
 // readEarlier returns the commit position at which an action's picks or
@@ -99,62 +90,107 @@ func readEarlier(a protocol.Action) (seen int64, picks bool) {
 	return 0, false
 }
 
-// judgeAt judges picks, or verdicts, that were read at an earlier position.
-// What is right by now was right to commit; only otherwise is the state at that
-// position rebuilt, which is rare.
-func (m *model) judgeAt(seen int64, a protocol.Action, picks bool) {
-	if m.c.rewinding || objection(m.state, a, picks).OK() {
+// judgeAt judges picks, or verdicts, that were read at an earlier position: a
+// whole CompleteMany anywhere from there on, each lease by itself, since a
+// store with row locks reads some leases again. What is right by now was right
+// to commit; only otherwise are the states before it rebuilt, which is rare.
+func (m *model) judgeAt(seen, position int64, a protocol.Action, picks bool) {
+	if m.c.rewinding {
+		return
+	}
+	var j judgement
+	if j.of(m.state, a, picks); j.passed() {
 		return
 	}
 	probeEarlier.Hit()
+	last := seen
+	if _, whole := a.(protocol.CompleteMany); whole {
+		last = int64(len(m.c.log))
+		if position > 0 {
+			last = position - 1
+		}
+	}
+	if j.at(m, seen, last, a, picks); !j.passed() {
+		why := j.why()
+		m.c.fail(modelName, refusal, "%s, read at position %d: %s%s", a.Name(), seen, why.text, m.lastWriters(a, why.guard))
+	}
+}
+
+// at judges in every state from position seen to last.
+func (j *judgement) at(m *model, seen, last int64, a protocol.Action, picks bool) {
 	state, ledger := m.empty(), protocol.NewLedger()
-	for _, x := range m.c.log[:min(int(seen), len(m.c.log))] {
-		for _, b := range x.Actions {
+	for i := int64(0); ; i++ {
+		if i >= seen {
+			j.of(state, a, picks)
+		}
+		if i >= last || int(i) >= len(m.c.log) || i >= seen && j.passed() {
+			return
+		}
+		for _, b := range m.c.log[i].Actions {
 			protocol.Step(state, ledger, b)
 		}
 	}
-	if o := objection(state, a, picks); !o.OK() {
-		m.c.fail(modelName, refusal, "%s, read at position %d: %v%s", a.Name(), seen, o, m.lastWriters(a, o.Guard))
-	}
 }
 
-// laneGuards are what a locking store may judge where it read the lane.
-var laneGuards = []string{"lane", "epoch", "holder", "in flight"}
+// judgement is what is wrong with the picks, or with each verdict, of an action
+// in every state looked at so far; one without a text is right in one of them.
+type judgement []objection
 
-// objection is the outcome that speaks against an action's picks or verdicts in
-// a state; OK when none does.
-func objection(s *protocol.State, a protocol.Action, picks bool) protocol.Outcome {
-	if picks {
-		return s.PicksAllowed(a.(protocol.Claim))
-	}
-	said := verdictsOf(a)
-	for i, o := range s.Judge(a) {
-		if said[i] == protocol.Applied && slices.Contains(laneGuards, o.Guard) {
+// objection says what is wrong, and which guard speaks against it.
+type objection struct{ guard, text string }
+
+func (j judgement) passed() bool { return j.why().text == "" }
+
+func (j judgement) why() objection {
+	for _, o := range j {
+		if o.text != "" {
 			return o
 		}
-		if said[i] == protocol.LeaseLost && o.OK() {
-			return protocol.Outcome{Guard: "verdict", Have: fmt.Sprint("LeaseLost for lease ", i), Want: "Applied"}
-		}
 	}
-	return protocol.Outcome{Verdict: protocol.Applied}
+	return objection{}
 }
 
-func verdictsOf(a protocol.Action) []protocol.Verdict {
+// of looks at one state.
+func (j *judgement) of(s *protocol.State, a protocol.Action, picks bool) {
+	if picks {
+		*j = judgement{{}}
+		if o := s.PicksAllowed(a.(protocol.Claim)); !o.OK() {
+			*j = judgement{{o.Guard, o.String()}}
+		}
+		return
+	}
+	first := *j == nil
+	for i, o := range s.Judge(a) {
+		var wrong objection
+		if said, earlier := endVerdict(a, i); earlier && said != o.Verdict {
+			wrong = objection{o.Guard, fmt.Sprintf("lease %d: have %v, want %v", i, said, o)}
+		}
+		if first {
+			*j = append(*j, wrong)
+		} else if wrong.text == "" {
+			(*j)[i] = objection{}
+		}
+	}
+}
+
+// endVerdict returns verdict i of an end, and whether it was read earlier: the
+// rest, the State judges where the action stands.
+func endVerdict(a protocol.Action, i int) (v protocol.Verdict, earlier bool) {
 	switch a := a.(type) {
 	case protocol.CompleteMany:
-		return a.Verdicts
+		return a.Verdicts[i], a.Verdicts[i] == protocol.LeaseLost || unlisted(a, a.Leases[i])
 	case protocol.Release:
-		return a.Verdicts
+		v = a.Verdicts[i]
 	case protocol.Complete:
-		return []protocol.Verdict{a.Verdict}
+		v = a.Verdict
 	case protocol.Reschedule:
-		return []protocol.Verdict{a.Verdict}
+		v = a.Verdict
 	case protocol.Snooze:
-		return []protocol.Verdict{a.Verdict}
+		v = a.Verdict
 	case protocol.Bury:
-		return []protocol.Verdict{a.Verdict}
+		v = a.Verdict
 	}
-	return nil
+	return v, v == protocol.LeaseLost
 }
 
 // laneWriters are, by the guard that reads it, the actions that write a lane's

@@ -7,6 +7,7 @@ import (
 
 	"github.com/relaybus-go/relaybus/faults"
 	"github.com/relaybus-go/relaybus/internal/mutant"
+	"github.com/relaybus-go/relaybus/linearize"
 )
 
 // firstFailure runs seeds until one fails.
@@ -71,6 +72,7 @@ func TestDirectCheckersAlone(t *testing.T) {
 	for name, checker := range map[mutant.Name]string{
 		"lost-complete-committed":         "AtMostOneCompletion",
 		"dead-claimable":                  "DeadStaysDead",
+		"claim-shows-uncommitted":         "NothingInvented",
 		"handlers-memory-dropped":         "CompletedStaysDone",
 		"unique-on-event-only":            "NoLostDelivery",
 		"takeover-keeps-epoch":            "FencedOut",
@@ -93,6 +95,41 @@ func TestDirectCheckersAlone(t *testing.T) {
 			})
 			if !seen {
 				t.Errorf("%s never fired", checker)
+			}
+		})
+	}
+}
+
+// Nor are the models of linearize: what clients asked and were told is enough
+// to see each of the five promises broken.
+func TestHistoriesAlone(t *testing.T) {
+	for name, property := range map[mutant.Name]linearize.Property{
+		"takeover-keeps-epoch":            linearize.LaneOwnership,
+		"renewal-by-former-owner":         linearize.LaneOwnership,
+		"not-after-ignored":               linearize.LaneOwnership,
+		"unique-on-event-only":            linearize.AtLeastOnce,
+		"dead-claimable":                  linearize.AtLeastOnce,
+		"unknown-commit-taken-as-success": linearize.AtLeastOnce,
+		"settled-by-completing":           linearize.EffectivelyOnce,
+		"lost-complete-committed":         linearize.EffectivelyOnce,
+		"lane-from-event-id":              linearize.KeyOrder,
+		"key-order-ignores-running":       linearize.KeyOrder,
+		"takeover-charges-twice":          linearize.AttemptCharging,
+		"takeovers-reset-on-failure":      linearize.AttemptCharging,
+	} {
+		t.Run(string(name), func(t *testing.T) {
+			mutant.Select(name)
+			defer mutant.Select("")
+			seen := false
+			Many(Options{Faults: faults.Every(), HistoryAlone: true}, Batch{First: 1, Seeds: 400}, func(rep Report) bool {
+				if rep.Violation != nil && (rep.Verdict != Illegal || rep.Violation.Checker != linearizability) {
+					t.Errorf("seed %d: %v", rep.Seed, rep.Violation)
+				}
+				seen = rep.History.Report.Result(property).Status == linearize.Illegal
+				return !seen
+			})
+			if !seen {
+				t.Errorf("%s was never found to be broken", property)
 			}
 		})
 	}

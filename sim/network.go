@@ -43,6 +43,7 @@ type request struct {
 	fate    faults.Fate
 	struck  int // the kind of fault that decided it last
 	body    served
+	told    *told // its record, if the history is recorded
 	waiting *task // who waits for the answer; nil once it gave up
 	server  *task
 	answer  answer
@@ -67,7 +68,7 @@ const keepAlive = 3
 
 // send sends a request and blocks until the answer, the end of ctx, or the
 // failure of the connection.
-func (c *client) send(ctx context.Context, call callKind, body served) error {
+func (c *client) send(ctx context.Context, call callKind, body served, told *told) error {
 	w := c.w
 	t := w.current
 	t.mustLive()
@@ -77,7 +78,7 @@ func (c *client) send(ctx context.Context, call callKind, body served) error {
 			return err
 		}
 	}
-	r := &request{w: w, call: call, from: c, body: body, waiting: t}
+	r := &request{w: w, call: call, from: c, body: body, told: told, waiting: t}
 	t.message = r
 	r.fate = w.fateOf(r)
 	if call == callCommit && t.run != nil && w.leapBeside(t.run, &w.leaping.duringCommit) {
@@ -176,7 +177,7 @@ func (r *request) arrive() {
 		probeLate.Hit()
 	}
 	t := w.spawn(serverRole, r.from.id, r.body.serve)
-	t.message = r
+	t.message, t.told = r, r.told
 	r.server = t
 	t.after = r.served
 	t.resume(true)
@@ -192,6 +193,7 @@ func (r *request) note(what string) {
 // served sends the reply.
 func (r *request) served() {
 	r.leave()
+	r.w.history.served(r.told)
 	r.w.acknowledged = r.w.store.Position()
 	travel := r.w.travelTime(LabelReply, r.from.id, r.call)
 	if r.fate.LoseReply {

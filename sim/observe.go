@@ -86,8 +86,8 @@ func (l *Log) message(w *world, r *request, what string) {
 
 func (l *Log) report(w *world, p *process, e engine.Observed) {
 	on := ""
-	if e.Lease.Delivery != 0 {
-		on = e.Lease.String()
+	if e.Run != nil {
+		on = e.Run.Picked.Lease.String()
 	} else if e.Lane != 0 {
 		on = fmt.Sprintf("lane %d", e.Lane)
 	}

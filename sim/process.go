@@ -76,7 +76,7 @@ func (p *process) perform(effect engine.Effect) {
 	switch e := effect.(type) {
 	case engine.Call:
 		p.call(e)
-	case engine.Run:
+	case *engine.Run:
 		p.start(e)
 	case engine.CancelRun:
 		if r := p.runOf(e.ID); r != nil {
@@ -136,7 +136,7 @@ func (c *clientCall) returned() { c.p.feed(c.result) }
 // handlerRun is one run of a handler.
 type handlerRun struct {
 	p      *process
-	run    engine.Run
+	run    *engine.Run
 	task   *task
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -150,7 +150,7 @@ type handlerRun struct {
 	over    bool
 }
 
-func (p *process) start(e engine.Run) {
+func (p *process) start(e *engine.Run) {
 	r := &handlerRun{p: p, run: e}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	r.event, r.handler = p.w.eventOf(e.Picked.Event), p.w.handlerNamed(e.Handler)

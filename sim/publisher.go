@@ -104,11 +104,16 @@ func (w *world) race(b batch) {
 
 var errRollback = errors.New("the publisher changed its mind")
 
-// transaction writes a row of the publisher's own and publishes.
+// transaction writes a row of the publisher's own and publishes. A racer has
+// another row than who it races: they are to meet at the events.
 func (p *publisher) transaction(b *batch, outcome error) error {
 	w := p.w
+	row := "batch/" + strconv.Itoa(b.number)
+	if p == w.racer {
+		row = "race/" + strconv.Itoa(b.number)
+	}
 	return p.bus.InTx(context.Background(), func(ctx context.Context, tx *simstore.Tx) error {
-		if err := w.count(ctx, tx, "batch/"+strconv.Itoa(b.number)); err != nil {
+		if err := w.count(ctx, tx, row); err != nil {
 			return err
 		}
 		if err := p.bus.Publish(ctx, tx, b.messages...); err != nil {

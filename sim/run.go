@@ -24,9 +24,16 @@ type Options struct {
 	// Blind leaves the lock-step model out, so that only the direct checkers
 	// judge.
 	Blind bool
+	// Histories records the history of calls whatever the seed, and judges it;
+	// without it every 20th seed is judged. A schedule is only with it.
+	Histories bool
+	// HistoryAlone leaves the lock-step model and the direct checkers out, so
+	// that only the history of calls is judged, of every seed.
+	HistoryAlone bool
 	// Schedule replays the choices of a schedule instead of drawing them.
 	Schedule *Schedule
 	observe  observer
+	unjudged bool // no history, whatever the seed
 }
 
 // Watch lets a log, a trace or both be written; nil: not that one.
@@ -51,6 +58,7 @@ type Verdict uint8
 const (
 	Clean Verdict = iota
 	Stalled
+	Illegal
 	Unsafe
 	Refused
 	Diverged
@@ -58,7 +66,7 @@ const (
 
 // String returns the verdict in one word.
 func (v Verdict) String() string {
-	return [...]string{"clean", "stalled", "unsafe", "refused", "diverged"}[v]
+	return [...]string{"clean", "stalled", "illegal", "unsafe", "refused", "diverged"}[v]
 }
 
 // FaultCount is how often a kind of fault struck, and how often that changed
@@ -85,6 +93,7 @@ type Report struct {
 	Lost       int // commits that crashes took back
 	Verdict    Verdict
 	Violation  *Violation
+	History    *History // nil when it was not recorded
 	Choices    []Choice
 	Skipped    int // choices of a schedule that were never asked for
 }
@@ -96,6 +105,12 @@ func (r *Report) Store() string { return storeName(r.Knobs.Semantics) }
 func knobsOf(o *Options) (Knobs, *rand.Rand) {
 	r := rand.New(rand.NewPCG(o.Seed, streamOf(1<<32)))
 	k := drawKnobs(r, o.Faults)
+	o.fix(&k)
+	return k, r
+}
+
+// fix applies what the options say to the knobs.
+func (o *Options) fix(k *Knobs) {
 	switch o.Store {
 	case "pg":
 		k.Semantics = protocol.Locking
@@ -108,13 +123,28 @@ func knobsOf(o *Options) (Knobs, *rand.Rand) {
 	override(&k.Keys, o.Keys)
 	override(&k.Steps, o.Steps)
 	k.Keys = max(k.Keys, 0)
-	return k, r
 }
 
 func override(knob *int, value int) {
 	if value != 0 {
 		*knob = value
 	}
+}
+
+// judgedSeeds is how many seeds there are for each whose history is judged.
+const judgedSeeds = 20
+
+// recorded reports whether the history of calls is recorded and judged.
+func (o *Options) recorded() bool {
+	return !o.unjudged && (o.Histories || o.HistoryAlone || o.calledFor())
+}
+
+// calledFor reports whether the seed, or the schedule, asks for its history.
+func (o *Options) calledFor() bool {
+	if o.Schedule != nil {
+		return o.Schedule.Checker == linearizability
+	}
+	return o.Seed%judgedSeeds == 0
 }
 
 // runner runs seeds one after another on one goroutine.
@@ -149,9 +179,15 @@ func (r *runner) run(o *Options) (rep Report) {
 // runWith runs a world with the knobs and choices given.
 func (r *runner) runWith(o *Options, knobs Knobs, d driver) Report {
 	w := newWorld(knobs, d, &r.pool)
-	w.observe, w.checks.model.blind = o.observe, o.Blind
+	w.observe, w.checks.model.blind, w.checks.deaf = o.observe, o.Blind || o.HistoryAlone, o.HistoryAlone
+	if o.recorded() {
+		w.history = &history{w: w, most: mostCalls}
+	}
 	w.play(o.Workload)
-	return w.report()
+	judged := w.judgeHistory()
+	rep := w.report()
+	rep.History = judged
+	return rep
 }
 
 // play runs the world to its end. A panic of the engine, of the store or of
@@ -210,6 +246,8 @@ func verdictOf(v *Violation) Verdict {
 		return Clean
 	case v.Invariant == drains:
 		return Stalled
+	case v.Checker == linearizability:
+		return Illegal
 	case v.Invariant == refusal:
 		return Refused
 	default:

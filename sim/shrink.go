@@ -36,6 +36,7 @@ func Shrink(o Options, failed Report) (Shrunk, bool) {
 	defer r.close()
 	s := &shrinker{r: r, o: o, target: *failed.Violation, budget: shrinkBudget}
 	s.o.observe = nil
+	s.o.Histories = failed.Verdict == Illegal
 	if !s.try(Schedule{Seed: o.Seed, Knobs: failed.Knobs, Choices: failed.Choices}) {
 		return Shrunk{}, false
 	}

@@ -4,15 +4,7 @@ import (
 	"time"
 
 	"github.com/relaybus-go/relaybus/faults"
-	"github.com/relaybus-go/relaybus/internal/probe"
 	"github.com/relaybus-go/relaybus/store/simstore"
-)
-
-var (
-	probeLate    = probe.New("sim: a request was served after its client gave up")
-	probeGaveUp  = probe.New("sim: a client gave up on a call")
-	probePoison  = probe.New("sim: a poison delivery killed its worker")
-	probeEarlier = probe.NewRare("sim: picks or a verdict were read at an earlier commit than they were written")
 )
 
 // The kinds that the simulator itself must know.
@@ -54,6 +46,12 @@ func (w *world) sortFaults() {
 			w.timedFaults = append(w.timedFaults, i)
 		}
 	}
+}
+
+// strikesInTime reports whether kinds with the target are asked about at every
+// tick.
+func strikesInTime(t faults.Target) bool {
+	return t == faults.OnWorld || t == faults.OnWorker || t == faults.OnLane
 }
 
 // draw asks whether the kind strikes, and how.

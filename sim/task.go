@@ -117,6 +117,7 @@ type task struct {
 	run     *handlerRun // set while it runs a delivery
 	co      *coroutine
 	message *request // what it serves or waits for
+	told    *told    // the record of the call or transaction it performs
 	started bool
 	gen     uint32 // what the next event must carry to wake it
 	parked  bool

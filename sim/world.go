@@ -22,7 +22,8 @@ type world struct {
 	heap         eventHeap
 	steps        int
 	over         bool
-	acknowledged int64 // commits up to here were acknowledged to somebody
+	issued       []string // the event of each delivery id, as last published
+	acknowledged int64    // commits up to here were acknowledged to somebody
 
 	pool     *coroutines
 	tasks    []*task
@@ -64,6 +65,7 @@ type world struct {
 	fired, worked                                                                                []int // per kind of fault
 
 	checks  checks
+	history *history // nil: not recorded
 	observe observer
 	discard *slog.Logger
 }

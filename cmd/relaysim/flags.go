@@ -33,8 +33,15 @@ type settings struct {
 	replay   paths
 	trace    string
 	shrink   bool
+	html     string
 	json     bool
 	verbose  bool
+
+	explore    bool
+	deviations int
+	runs       int
+
+	judgedFrom int // seeds from which a batch fails for what it did not reach
 
 	options sim.Options
 }
@@ -47,7 +54,7 @@ func (p *paths) Set(v string) error { *p = append(*p, v); return nil }
 
 const usage = `relaysim runs the relaybus engine against a simulated store and checks every promise.
 
-usage: relaysim [flags]            run seeds, or replay schedules
+usage: relaysim [flags]            run seeds, replay schedules, or explore
        relaysim mutants [flags]    run the planted bugs; every one must be caught
 
 `
@@ -67,7 +74,12 @@ func newFlags(s *settings) *flag.FlagSet {
 	f.StringVar(&s.workload, "workload", "", "publish the events of this `file`: one JSON object a line with at, id, type, key, payload")
 	f.Var(&s.replay, "replay", "replay this schedule, or every schedule of this `folder`; repeatable")
 	f.StringVar(&s.trace, "trace", "", "write what the store did as NDJSON to this `file`, or with many seeds to files in this folder")
+	f.BoolVar(&s.options.Histories, "histories", false, "judge the history of calls of every seed, not only of every 20th")
+	f.StringVar(&s.html, "html", "", "draw an illegal history to this `file`: that of the seed, or of the first of many that fails")
 	f.BoolVar(&s.shrink, "shrink", false, "reduce a failure and print its schedule")
+	f.BoolVar(&s.explore, "explore", false, "in place of seeds, try every choice of one small world")
+	f.IntVar(&s.deviations, "deviations", usualDeviations, "with -explore, in how many choices a run may differ from the calm one")
+	f.IntVar(&s.runs, "runs", usualRuns, "with -explore, how many `runs` to make at most on each store; 0: as many as it takes")
 	f.BoolVar(&s.json, "json", false, "print one JSON object per seed")
 	f.BoolVar(&s.verbose, "v", false, "print one line per event, and a legend")
 	return f
@@ -75,7 +87,7 @@ func newFlags(s *settings) *flag.FlagSet {
 
 // parse reads the flags; ok is false when there is nothing to run.
 func parse(args []string, stderr io.Writer) (s *settings, code int, ok bool) {
-	s = &settings{}
+	s = &settings{judgedFrom: judgedFrom}
 	f := newFlags(s)
 	f.SetOutput(io.Discard)
 	if err := f.Parse(args); err != nil {
@@ -83,6 +95,7 @@ func parse(args []string, stderr io.Writer) (s *settings, code int, ok bool) {
 			fmt.Fprint(stderr, usage)
 			f.SetOutput(stderr)
 			f.PrintDefaults()
+			fmt.Fprint(stderr, exitCodes)
 			fmt.Fprintf(stderr, "\n-v prints %s\n\nfault kinds:\n", sim.Legend)
 			for _, k := range faults.All() {
 				fmt.Fprintf(stderr, "  %-14s %s\n", k.Name, k.Says)
@@ -137,12 +150,19 @@ func (s *settings) check(given map[string]bool) error {
 	if s.verbose && s.many {
 		return errors.New("-v prints a line per event: give one -seed, not -seeds or -for")
 	}
+	if err := s.checkExplore(given); err != nil {
+		return err
+	}
 	s.options = sim.Options{
 		Seed: s.seed, Faults: set, Store: s.store,
 		Workers: s.workers, Lanes: s.lanes, Events: s.events, Keys: s.keys, Steps: s.steps,
+		Histories: s.options.Histories || s.html != "" && !s.many,
 	}
 	if given["keys"] && s.keys == 0 {
 		s.options.Keys = -1
+	}
+	if err := s.checkHTML(); err != nil {
+		return err
 	}
 	return s.readWorkload()
 }

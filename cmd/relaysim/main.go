@@ -4,12 +4,20 @@
 //
 //	relaysim -seed 1 -faults crash,expire
 //	relaysim -seeds 20000
+//	relaysim -seeds 2000 -histories -html picture.html
 //	relaysim -replay sim/testdata/corpus
+//	relaysim -explore
 //	relaysim mutants
+//
+// What clients asked the store and were told is recorded for every 20th seed
+// and judged by package linearize; -histories does so for every seed, and -html
+// draws a history that no order of the calls explains.
 //
 // Exit codes: 0 clean, 1 a promise was broken, 2 usage, 3 the work did not
 // drain, 4 a history is not linearizable, 5 the store did what the protocol
-// does not allow, 6 two runs of one seed differed.
+// does not allow, 6 two runs of one seed differed, 7 a batch of 5,000 seeds or
+// more with every fault and no limits was clean, but missed a situation or a
+// fault that it claims to test.
 package main
 
 import (
@@ -25,8 +33,10 @@ const (
 	exitUnsafe    = 1
 	exitUsage     = 2
 	exitStalled   = 3
+	exitIllegal   = 4
 	exitRefused   = 5
 	exitDiverging = 6
+	exitUnreached = 7
 )
 
 func main() {
@@ -47,6 +57,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	s.args, s.stdout, s.stderr = args, stdout, stderr
 	if len(s.replay) > 0 {
 		return s.runReplay()
+	}
+	if s.explore {
+		return s.runExplore()
 	}
 	return s.runSeeds()
 }

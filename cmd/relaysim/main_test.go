@@ -103,6 +103,9 @@ func TestBadInput(t *testing.T) {
 		{"not a schedule", []string{"-replay", notOne}, "line 1: not a schedule"},
 		{"trace in no folder", []string{"-trace", "/nonexistent/folder/file"}, "-trace:"},
 		{"traces without a count", []string{"-trace", "x", "-for", "1s"}, "-trace of many seeds needs -seeds"},
+		{"picture in no folder", []string{"-html", "/nonexistent/folder/file"}, "-html: /nonexistent/folder is not a folder"},
+		{"picture is a folder", []string{"-html", t.TempDir()}, "is a folder"},
+		{"picture of a schedule", []string{"-html", "x.html", "-replay", "x"}, "-html draws the history of a seed: it does not go with -replay"},
 		{"mutants: bad count", []string{"mutants", "-seeds", "0"}, "want numbers from 1"},
 		{"mutants: argument", []string{"mutants", "all"}, `unexpected argument "all"`},
 		{"mutants: unknown fault", []string{"mutants", "-faults", "meteor"}, `unknown fault "meteor"`},
@@ -137,6 +140,27 @@ func TestVerbose(t *testing.T) {
 	hash := regexp.MustCompile(`hash [0-9a-f]{16}`)
 	if hash.FindString(out) != hash.FindString(plain) {
 		t.Error("the log changed the run")
+	}
+}
+
+// The history of a seed is judged and counted, and only what is illegal is
+// drawn.
+func TestHistories(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "picture.html")
+	code, out, _ := call("-seed", "3", "-html", file)
+	if code != exitClean || !regexp.MustCompile(`history ok \(\d+ calls\) verdict clean\n  nothing was drawn: the history of seed 3 is not illegal \(ok: `).MatchString(out) {
+		t.Errorf("exit %d, %q", code, out)
+	}
+	code, out, _ = call("-seed", "16", "-seeds", "5", "-html", file)
+	if code != exitClean || !regexp.MustCompile(`\n1 histories judged: [1-9]\d* calls, 0 unknown\n`).MatchString(out) || !strings.HasSuffix(out, "nothing was drawn: no seed failed\n") {
+		t.Errorf("exit %d, %q", code, out)
+	}
+	code, out, _ = call("-seed", "3", "-histories", "-json")
+	if code != exitClean || !regexp.MustCompile(`"history":\{"status":"ok","calls":[1-9]\d*,"open":\d+,"lost":\d+\}`).MatchString(out) {
+		t.Errorf("exit %d, %q", code, out)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("a picture was written")
 	}
 }
 

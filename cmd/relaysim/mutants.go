@@ -25,6 +25,7 @@ type hunt struct {
 	only   string
 	shrink bool
 	direct bool
+	calls  bool
 	corpus string
 
 	options sim.Options
@@ -40,6 +41,7 @@ func (h *hunt) parse(args []string, stderr io.Writer) (code int, ok bool) {
 	f.StringVar(&h.only, "only", "", "run these mutants only: a `list` of names")
 	f.BoolVar(&h.shrink, "shrink", false, "reduce the first failure of each mutant and print its length")
 	f.BoolVar(&h.direct, "direct", false, "leave the lock-step model out: what do the direct checkers see alone?")
+	f.BoolVar(&h.calls, "histories", false, "judge nothing but the history of calls, of every seed: what does it see alone?")
 	f.StringVar(&h.corpus, "corpus", "", "write the reduced failure of each mutant as a schedule into this `folder`")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -60,7 +62,7 @@ func (h *hunt) parse(args []string, stderr io.Writer) (code int, ok bool) {
 	if err != nil {
 		return fail(stderr, "mutants: -faults: %v", err), false
 	}
-	h.options = sim.Options{Faults: set, Blind: h.direct}
+	h.options = sim.Options{Faults: set, Blind: h.direct, HistoryAlone: h.calls}
 	h.shrink = h.shrink || h.corpus != ""
 	if !mutant.Enabled {
 		return exitClean, true // the build that knows them chooses

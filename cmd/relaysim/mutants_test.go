@@ -3,11 +3,16 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/relaybus-go/relaybus/faults"
 	"github.com/relaybus-go/relaybus/internal/mutant"
+	"github.com/relaybus-go/relaybus/linearize"
+	"github.com/relaybus-go/relaybus/sim"
 )
 
 // A failure says what is wrong, and its last line repeats it.
@@ -39,6 +44,57 @@ func TestFailureEndsWithItsCommand(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An illegal history has an exit code of its own and is drawn, for one seed and
+// for the first of many that fails.
+func TestIllegalHistory(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		mutant mutant.Name
+		args   []string
+		want   int
+	}{
+		{"one seed", "refused-renewal-reported", nil, exitIllegal},
+		{"many seeds", "refused-renewal-reported", []string{"-seeds", "3", "-histories", "-shrink"}, exitIllegal},
+		{"another checker fired first", "handlers-memory-dropped", []string{"-seeds", "1"}, exitRefused},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mutant.Select(c.mutant)
+			defer mutant.Select("")
+			t.Setenv("RELAYBUS_MUTANT", string(c.mutant))
+			c.args = append(c.args, "-seed", firstIllegal(t))
+			file := filepath.Join(t.TempDir(), "picture.html")
+			code, out, errs := call(append(c.args, "-html", file)...)
+			if code != c.want || errs != "" || !strings.Contains(out, file+" shows the illegal history of seed ") {
+				t.Errorf("exit %d, %q %q", code, out, errs)
+			}
+			lines := strings.Split(strings.TrimSpace(out), "\n")
+			if last := lines[len(lines)-1]; !strings.HasPrefix(last, "RELAYBUS_MUTANT="+string(c.mutant)+" go run -tags relaybus_mutants ./cmd/relaysim -seed ") {
+				t.Errorf("the last line is %q", last)
+			} else if again, _, _ := call(strings.Fields(last)[6:]...); again != c.want {
+				t.Errorf("the command exits with %d", again)
+			}
+			if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), " is broken in ") {
+				t.Errorf("%v: %d bytes", err, len(text))
+			}
+		})
+	}
+}
+
+// firstIllegal returns the first seed whose history is illegal.
+func firstIllegal(t *testing.T) (seed string) {
+	t.Helper()
+	sim.Many(sim.Options{Faults: faults.Every(), Histories: true}, sim.Batch{First: 1, Seeds: 400}, func(rep sim.Report) bool {
+		if rep.History.Status() == linearize.Illegal {
+			seed = fmt.Sprint(rep.Seed)
+		}
+		return seed == ""
+	})
+	if seed == "" {
+		t.Fatal("no history of 400 seeds is illegal")
+	}
+	return seed
 }
 
 func TestMutantsTable(t *testing.T) {

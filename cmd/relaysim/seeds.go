@@ -19,6 +19,8 @@ func exitOf(v sim.Verdict) int {
 		return exitUnsafe
 	case sim.Stalled:
 		return exitStalled
+	case sim.Illegal:
+		return exitIllegal
 	case sim.Refused:
 		return exitRefused
 	case sim.Diverged:
@@ -55,8 +57,13 @@ func (s *settings) runOne() int {
 		return fail(s.stderr, "-trace: %v", err)
 	}
 	s.print(&rep)
-	if rep.Violation != nil {
-		s.explain(&rep)
+	if rep.Violation == nil {
+		err = s.draw(s.words(), &rep)
+	} else {
+		err = s.explain(&rep)
+	}
+	if err != nil {
+		return fail(s.stderr, "-html: %v", err)
 	}
 	return exitOf(rep.Verdict)
 }
@@ -95,14 +102,22 @@ func (s *settings) runMany() int {
 		if rep.Verdict == sim.Clean {
 			return true
 		}
-		s.explain(&rep)
 		code = exitOf(rep.Verdict)
+		if err := s.explain(&rep); err != nil {
+			code = fail(s.stderr, "-html: %v", err)
+		}
 		return false
 	})
-	if code == exitClean && !s.json {
+	if code != exitClean {
+		return code
+	}
+	if !s.json {
 		total.print(s.stdout, time.Since(began))
 	}
-	return code
+	if s.html != "" {
+		fmt.Fprintf(s.words(), "nothing was drawn: no seed failed\n")
+	}
+	return s.judge(&total)
 }
 
 // runTraced runs many seeds one after another, each with a trace of its own.
@@ -127,7 +142,9 @@ func (s *settings) runTraced() int {
 		}
 		s.print(&rep)
 		if rep.Violation != nil {
-			s.explain(&rep)
+			if err := s.explain(&rep); err != nil {
+				return fail(s.stderr, "-html: %v", err)
+			}
 			return exitOf(rep.Verdict)
 		}
 	}
@@ -154,9 +171,13 @@ func line(rep *sim.Report) string {
 	if struck == nil {
 		struck = []string{"none"}
 	}
-	return fmt.Sprintf("seed %-6d hash %016x store %-5s virtual %9.3fs wall %6.1fms steps %5d deliveries %d (%d completed, %d dead) faults %s verdict %s",
+	history := ""
+	if rep.History != nil {
+		history = fmt.Sprintf("history %s (%d calls) ", rep.History.Status(), rep.History.Calls)
+	}
+	return fmt.Sprintf("seed %-6d hash %016x store %-5s virtual %9.3fs wall %6.1fms steps %5d deliveries %d (%d completed, %d dead) faults %s %sverdict %s",
 		rep.Seed, rep.Hash, rep.Store(), rep.Virtual.Seconds(), float64(rep.Wall.Microseconds())/1000, rep.Steps,
-		rep.Deliveries, rep.Completed, rep.Dead, strings.Join(struck, " "), rep.Verdict)
+		rep.Deliveries, rep.Completed, rep.Dead, strings.Join(struck, " "), history, rep.Verdict)
 }
 
 func printJSON(w io.Writer, rep *sim.Report) {
@@ -174,6 +195,7 @@ func printJSON(w io.Writer, rep *sim.Report) {
 		Completed  int              `json:"completed"`
 		Dead       int              `json:"dead"`
 		Verdict    string           `json:"verdict"`
+		History    *historyJSON     `json:"history,omitempty"`
 		Checker    string           `json:"checker,omitempty"`
 		Invariant  string           `json:"invariant,omitempty"`
 		Detail     string           `json:"detail,omitempty"`
@@ -181,7 +203,7 @@ func printJSON(w io.Writer, rep *sim.Report) {
 	}{
 		rep.Seed, fmt.Sprintf("%016x", rep.Hash), rep.Store(), rep.Knobs.String(), rep.Virtual.Milliseconds(),
 		rep.Wall.Microseconds(), rep.Steps, rep.Faults, rep.Published, rep.Deliveries, rep.Completed, rep.Dead,
-		rep.Verdict.String(), "", "", "", 0,
+		rep.Verdict.String(), historyOf(rep.History), "", "", "", 0,
 	}
 	if v := rep.Violation; v != nil {
 		out.Checker, out.Invariant, out.Detail, out.FailedStep = v.Checker, v.Invariant, v.Detail, v.Step
@@ -193,18 +215,42 @@ func printJSON(w io.Writer, rep *sim.Report) {
 	fmt.Fprintf(w, "%s\n", text)
 }
 
+// historyJSON is what became of a recorded history; open calls have no answer,
+// lost ones the store took back.
+type historyJSON struct {
+	Status string `json:"status"`
+	Calls  int    `json:"calls"`
+	Open   int    `json:"open"`
+	Lost   int    `json:"lost"`
+}
+
+func historyOf(h *sim.History) *historyJSON {
+	if h == nil {
+		return nil
+	}
+	return &historyJSON{h.Status().String(), h.Calls, h.Open, h.Lost}
+}
+
+// words is where sentences go: with -json one object a line is all that stdout
+// holds.
+func (s *settings) words() io.Writer {
+	if s.json {
+		return s.stderr
+	}
+	return s.stdout
+}
+
 // explain says what is wrong with a failed seed, and how to see it again. The
 // last line is the command.
-func (s *settings) explain(rep *sim.Report) {
-	out := s.stdout
-	if s.json {
-		out = s.stderr // one JSON object a line is all that stdout holds
-	}
+func (s *settings) explain(rep *sim.Report) error {
+	out := s.words()
 	fmt.Fprintf(out, "  %s\n  at step %d, %d choices\n", rep.Violation, rep.Violation.Step, len(rep.Choices))
 	if s.shrink && rep.Verdict != sim.Diverged {
 		s.reduce(out, rep)
 	}
+	err := s.draw(out, rep)
 	fmt.Fprintln(out, s.command(rep.Seed))
+	return err
 }
 
 // reduce prints the schedule of the reduced failure.
@@ -221,12 +267,16 @@ func (s *settings) reduce(out io.Writer, rep *sim.Report) {
 }
 
 // command reproduces one seed.
-func (s *settings) command(seed uint64) string {
+func (s *settings) command(seed uint64) string { return s.commandWith("-seed", fmt.Sprint(seed)) }
+
+// commandWith is the command line that does what these flags say, with all that
+// was fixed.
+func (s *settings) commandWith(what ...string) string {
 	words := []string{"go", "run"}
 	if name := planted(); name != "" {
 		words = append([]string{"RELAYBUS_MUTANT=" + name}, append(words, "-tags", "relaybus_mutants")...)
 	}
-	words = append(words, "./cmd/relaysim", "-seed", fmt.Sprint(seed), "-faults", s.options.Faults.String())
+	words = append(append(words, "./cmd/relaysim"), append(what, "-faults", s.options.Faults.String())...)
 	for _, f := range []struct {
 		name, value string
 		given       bool
@@ -238,9 +288,13 @@ func (s *settings) command(seed uint64) string {
 		{"-keys", fmt.Sprint(s.keys), s.options.Keys != 0},
 		{"-steps", fmt.Sprint(s.steps), s.steps != 0},
 		{"-workload", s.workload, s.workload != ""},
+		{"-histories", "", s.options.Histories},
 	} {
 		if f.given {
-			words = append(words, f.name, f.value)
+			words = append(words, f.name)
+			if f.value != "" {
+				words = append(words, f.value)
+			}
 		}
 	}
 	return strings.Join(words, " ")

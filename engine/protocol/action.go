@@ -127,9 +127,14 @@ type CompleteMany struct {
 	Leases   []Lease
 	Verdicts []Verdict
 	Refused  []DeliveryID // definite errors: neither Applied nor LeaseLost
-	// Seen is the position that the statement read, as in Claim, for verdicts
-	// of LeaseLost; and, in a Locking store, where the lane's list was read
-	// when a newer claim of the same holder has changed it since.
+	// Unlisted are those Applied though a newer call of the same holder has
+	// taken them off the lane's list since the statement read it: FOR KEY SHARE
+	// does not read a lane again (docs/adr, 11). Locking stores only.
+	Unlisted []DeliveryID
+	// Seen is the position that the call read, 0 when that is the one it stands
+	// on. A verdict of LeaseLost, and one of what is Unlisted, was right at some
+	// position from there on: a store with row locks judges some leases where it
+	// read, others where it locked or looked again.
 	Seen int64
 }
 

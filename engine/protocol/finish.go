@@ -47,15 +47,16 @@ func (s *State) mayCompleteOne(a *CompleteMany, i int) Outcome {
 		return judgedEarlier
 	}
 	before := indexOf(a.Leases[:i], l.After)
+	listed := !slices.Contains(a.Unlisted, l.Delivery)
 	if l.After == 0 || before < 0 {
-		return s.mayComplete(l, a.Seen)
+		return s.mayComplete(l, listed)
 	}
 	if !s.outcomes[before].OK() {
 		return failed("after", fmt.Sprintf("#%d not Applied in this call", l.After), "Applied")
 	}
 	alone := *l
 	alone.After = 0 // deleted by this very call
-	return s.mayComplete(&alone, a.Seen)
+	return s.mayComplete(&alone, listed)
 }
 
 // indexOf returns where a call ends a delivery, -1 where it does not.
@@ -68,17 +69,19 @@ func indexOf(leases []Lease, id DeliveryID) int {
 	return -1
 }
 
-// mayComplete judges a completion outside a handler's transaction. With seen
-// the lane's list was read at an earlier position and judged there: a Locking
-// store's FOR KEY SHARE does not read what a newer claim of the same holder
-// made of it (docs/adr, 11).
-func (s *State) mayComplete(l *Lease, seen int64) Outcome {
+// mayComplete judges a completion outside a handler's transaction. What is not
+// listed was listed at an earlier position and judged there: a Locking store's
+// FOR KEY SHARE does not read what a newer claim of the same holder made of the
+// list (docs/adr, 11). When its row was gone by then, nothing changes.
+func (s *State) mayComplete(l *Lease, listed bool) Outcome {
 	r := s.row(l.Delivery)
 	var o Outcome
 	switch {
 	case s.semantics == Snapshot && r != nil:
 		o = s.mayDelete(r, l)
-	case s.semantics == Locking && seen != 0:
+	case s.semantics == Locking && !listed && r == nil:
+		o = applied
+	case s.semantics == Locking && !listed:
 		o = s.mayEndUnlisted(r, l)
 	default:
 		o = s.mayEnd(r, l)
@@ -104,7 +107,7 @@ func (s *State) mayDelete(r *row, l *Lease) Outcome {
 // mayEnd checks what every end needs of the lane, and that the run's
 // predecessor is done. r is nil when the row is gone.
 func (s *State) mayEnd(r *row, l *Lease) Outcome {
-	if o := s.inPlace(r, l); !o.OK() {
+	if o := s.inPlace(r, &l.Token); !o.OK() {
 		return o
 	}
 	if o := inFlight(s.lane(l.Lane), l); !o.OK() {
@@ -113,21 +116,26 @@ func (s *State) mayEnd(r *row, l *Lease) Outcome {
 	return s.mayGoOn(l)
 }
 
-// mayEndUnlisted is mayEnd without the list.
+// mayEndUnlisted is mayEnd without the list. Its holder may have given the lane
+// back meanwhile; nobody takes it over before the completion ends.
 func (s *State) mayEndUnlisted(r *row, l *Lease) Outcome {
-	if o := s.inPlace(r, l); !o.OK() {
+	t := l.Token
+	if lane := s.lane(l.Lane); lane != nil && lane.Holder.IsZero() && lane.LastHolder == t.Holder {
+		t.Holder = Holder{}
+	}
+	if o := s.inPlace(r, &t); !o.OK() {
 		return o
 	}
 	return s.mayGoOn(l)
 }
 
 // inPlace checks that lane and row are still as they were granted.
-func (s *State) inPlace(r *row, l *Lease) Outcome {
-	if o := holds(s.lane(l.Lane), &l.Token); !o.OK() {
+func (s *State) inPlace(r *row, t *Token) Outcome {
+	if o := holds(s.lane(t.Lane), t); !o.OK() {
 		return o
 	}
-	if r != nil && r.Lane != l.Lane {
-		return failed("row lane", r.Lane, l.Lane)
+	if r != nil && r.Lane != t.Lane {
+		return failed("row lane", r.Lane, t.Lane)
 	}
 	return applied
 }

@@ -10,6 +10,8 @@ type Ledger struct {
 	keys  []*keyHistory
 	lanes []*laneHistory
 	kills []kill
+	// lostEnds are completions that the store had acknowledged and lost.
+	lostEnds []Lease
 	// invented are calls that named what was never committed.
 	invented []string
 
@@ -54,6 +56,7 @@ type pairHistory struct {
 	swept       bool // dead by Unsubscribe
 	excepted    bool // from KeyOrder: once dead or requeued
 	completions int
+	completedBy Token  // the run whose completion deleted the row
 	charges     int32  // since the last Requeue
 	takeovers   int32  // since the last Requeue
 	badEnds     int    // Reschedule, Bury and refused ends, ever
@@ -127,6 +130,7 @@ type laneHistory struct {
 	id      LaneID
 	epoch   int64
 	holder  Holder
+	last    Holder         // who gave it back, while it is free
 	current []*pairHistory // with an open run
 	lost    []*pairHistory // with a lost run
 
@@ -166,6 +170,26 @@ func (l *Ledger) Killed(holder Holder, by DeliveryID) {
 	l.kills = append(l.kills, kill{holder, p, p.lives})
 }
 
+// LostCompletion tells the Ledger that the store lost a completion of this run
+// which it had committed: a late copy of the call may commit it again, also
+// where it can no longer be told apart from a grant beside it (docs/adr, 14).
+// The surviving history cannot know that. Told before anything that is granted
+// or committed after the loss.
+func (l *Ledger) LostCompletion(lease Lease) { l.lostEnds = append(l.lostEnds, lease) }
+
+// completedBeside reports whether what a claim grants was completed beside it:
+// after the claim had read its picks and before it committed, by the late copy
+// of a completion that the store had lost, under an older claim of the same
+// holder. A completion takes FOR KEY SHARE on the lane and the holder's claim
+// FOR NO KEY UPDATE, so neither sees the other (docs/adr, 14).
+func (l *Ledger) completedBeside(p *pairHistory, h *laneHistory, a *Claim) bool {
+	by := p.completedBy
+	older := by.Lane == a.Lane && by.Epoch == h.epoch && by.Holder == a.Holder && by.Claim < a.Number
+	return a.Seen != 0 && older && slices.ContainsFunc(l.lostEnds, func(e Lease) bool {
+		return e.Delivery == p.id && e.Token == by
+	})
+}
+
 // deathOf returns the place in kills, from 1, of the death of a holder's
 // worker; 0 when nothing killed it.
 func (l *Ledger) deathOf(holder Holder) int {
@@ -190,6 +214,7 @@ func (l *Ledger) Completions(event, handler string) int {
 func (l *Ledger) Clone() *Ledger {
 	c := NewLedger()
 	c.invented = slices.Clone(l.invented)
+	c.lostEnds = slices.Clone(l.lostEnds)
 	c.cloneKeys(l.keys)
 	c.clonePairs(l.pairs)
 	for i, k := range l.keys {

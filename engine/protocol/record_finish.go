@@ -11,6 +11,10 @@ func (l *Ledger) completedMany(semantics Semantics, a *CompleteMany) {
 		if slices.Contains(a.Refused, lease.Delivery) || a.Verdicts[i] != Applied {
 			continue
 		}
+		if slices.Contains(a.Unlisted, lease.Delivery) {
+			l.completedUnlisted(lease)
+			continue
+		}
 		if p := l.acceptEnd(semantics, lease, "CompleteMany"); p != nil && p.fate == alive {
 			l.done(p, lease)
 		}
@@ -24,6 +28,23 @@ func (l *Ledger) completed(semantics Semantics, a *Complete) {
 	if p := l.acceptEnd(semantics, &a.Lease, "Complete"); p != nil {
 		l.done(p, &a.Lease)
 	}
+}
+
+// completedUnlisted notes a completion that was judged by an older list of its
+// lane. Its holder may have given the lane back since; that is no intruder.
+func (l *Ledger) completedUnlisted(lease *Lease) {
+	if p := l.byID[lease.Delivery]; p != nil && p.fate == completed {
+		return // repeated: nothing changed, whoever has the lane by now
+	}
+	h := l.lane(lease.Lane)
+	holder := h.holder
+	if holder.IsZero() {
+		h.holder = h.last
+	}
+	if p := l.acceptEnd(Locking, lease, "CompleteMany"); p != nil && p.fate == alive {
+		l.done(p, lease)
+	}
+	h.holder = holder
 }
 
 // acceptEnd notes that the end of a run was accepted, and returns its pair. A
@@ -65,7 +86,7 @@ func (p *pairHistory) runOf(t *Token) *run {
 // the order of its key.
 func (l *Ledger) done(p *pairHistory, lease *Lease) {
 	p.completions++
-	p.fate = completed
+	p.fate, p.completedBy = completed, lease.Token
 	p.revive("completion")
 	if p.last != nil && p.last.phase == open {
 		l.close(l.lane(p.last.Lane), p, ended)

@@ -32,7 +32,7 @@ func (l *Ledger) granted(h *laneHistory, a *Claim, picked *Picked) {
 		l.invent(fmt.Sprintf("Claim of lane %d granted #%d, which nobody published", a.Lane, picked.Delivery))
 		return
 	}
-	if p.fate == completed {
+	if p.fate == completed && !l.completedBeside(p, h, a) {
 		p.breach().regranted = true
 	}
 	if p.dead && !(p.swept && a.Seen != 0) {
@@ -106,7 +106,7 @@ func (l *Ledger) takenOver(semantics Semantics, a *TakeOver) {
 			p.last.phase = fenced
 		}
 	}
-	h.holder = a.Holder
+	h.holder, h.last = a.Holder, Holder{}
 	h.epoch++
 }
 
@@ -217,5 +217,5 @@ func (l *Ledger) relinquished(a *Relinquish) {
 		}
 		l.close(h, p, givenBack)
 	}
-	h.holder = Holder{}
+	h.holder, h.last = Holder{}, a.Holder
 }

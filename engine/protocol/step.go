@@ -181,7 +181,7 @@ func (s *State) Judge(a Action) []Outcome {
 	s.outcomes = s.outcomes[:0]
 	switch a := a.(type) {
 	case CompleteMany:
-		a.Seen = 0
+		a.Seen, a.Unlisted = 0, nil
 		for i := range a.Leases {
 			s.outcomes = append(s.outcomes, s.mayCompleteOne(&a, i))
 		}

@@ -237,3 +237,44 @@ func TestAHistoryKeepsItsViolations(t *testing.T) {
 		}
 	}
 }
+
+// TestGrantBesideALostCompletion: a claim may grant what was completed beside
+// it only where the store lost that very completion before (docs/adr, 14).
+// Anything else that looks like it is a delivery that runs although it is done.
+func TestGrantBesideALostCompletion(t *testing.T) {
+	other := func(change func(*Lease)) func(Lease) Lease {
+		return func(l Lease) Lease { change(&l); return l }
+	}
+	for _, c := range []struct {
+		name    string
+		lost    func(Lease) Lease // what the store lost; nil: nothing
+		claim   func(*Claim)
+		allowed bool
+	}{
+		{"its completion was lost", other(func(*Lease) {}), nil, true},
+		{"nothing was lost", nil, nil, false},
+		{"another delivery's was lost", other(func(l *Lease) { l.Delivery++ }), nil, false},
+		{"that of another run was lost", other(func(l *Lease) { l.Claim-- }), nil, false},
+		{"that of another term was lost", other(func(l *Lease) { l.Epoch++ }), nil, false},
+		{"the claim read the completion", other(func(*Lease) {}), func(a *Claim) { a.Seen = 0 }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScene(t, Locking)
+			lease := s.lease(1)
+			if c.lost != nil {
+				s.l.LostCompletion(c.lost(lease))
+			}
+			s.must(s.filled(CompleteMany{Leases: []Lease{lease}}))
+			s.w1.forget(lease)
+			claim := with(s.claimOf(s.w1, 4, 1), func(a *Claim) { a.Seen = 1 })
+			if c.claim != nil {
+				c.claim(&claim)
+			}
+			s.l = s.l.Clone()
+			v := s.stepped(claim)
+			if (v == nil) != c.allowed || v != nil && v.Invariant != "CompletedStaysDone" {
+				t.Errorf("%v, allowed %v", v, c.allowed)
+			}
+		})
+	}
+}

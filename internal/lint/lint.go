@@ -52,6 +52,7 @@ var Rules = []Rule{
 	{Name: "spec", Says: "spec/tla and Go use the same names for actions, invariants and faults", Check: checkSpec, Asleep: specAsleep},
 	{Name: "faults", Says: "every fault kind has a documented file of its own", Check: checkFaults, Asleep: faultsAsleep},
 	{Name: "mutants", Says: "every mutant is declared once and planted somewhere", Check: checkMutants},
+	{Name: "probes", Says: "every probe is declared once, explained, hit somewhere, and in the catalogue", Check: checkProbes},
 	{Name: "places", Says: "no tracked file names a path of one machine or the host of a registry", Check: checkPlaces},
 }
 

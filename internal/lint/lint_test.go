@@ -1,6 +1,13 @@
 package lint
 
-import "testing"
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+var write = flag.Bool("write", false, "write the pages that are made from the source")
 
 // TestTree runs every rule over the checkout.
 func TestTree(t *testing.T) {
@@ -10,6 +17,14 @@ func TestTree(t *testing.T) {
 	}
 	if len(tree.packages[protocolDir].Files) == 0 {
 		t.Fatal("engine/protocol not found: is this the repository?")
+	}
+	if *write {
+		if err := os.WriteFile(filepath.Join("../..", ProbePage), []byte(ProbeCatalogue(tree)), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if tree, err = Load("../.."); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, rule := range Rules {
 		t.Run(rule.Name, func(t *testing.T) {

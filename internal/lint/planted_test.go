@@ -190,6 +190,22 @@ var cases = []planted{
 		"engine/a.go": "package engine\nimport \"" + mutantPackage + "\"\nvar on = mutant.On(\"a\")\n",
 	}, nil},
 
+	{"probes", "undeclared, unexplained, never hit, twice, and no catalogue", map[string]string{"sim/a.go": "package sim\nimport \"" + probePackage + "\"\n" +
+		"var (\n\t// It is.\n\ta = probe.New(\"a\")\n\tb = probe.New(\"b\")\n\t// It is.\n\tc = probe.NewRare(\"c\")\n\t// It is.\n\td = probe.New(\"a\")\n\t// It is.\n\te = probe.New(name)\n)\n" +
+		"func f() {\n\ta.Hit()\n\tb.Hit()\n\td.Hit()\n\te.Hit()\n\tg := probe.New(\"g\")\n}\n"},
+		[]string{"\"b\" has no comment", "\"c\" is declared and never hit", "\"a\" stands in sim/a.go already", "wants a literal name", "a.go:19: declare a probe", "docs/probes.md: is not what"}},
+	{"probes", "hit in a test or by another package's variable only", map[string]string{
+		"sim/a.go":      "package sim\nimport \"" + probePackage + "\"\n// It is.\nvar a = probe.New(\"a\")\n",
+		"sim/a_test.go": "package sim\nfunc f() { a.Hit() }\n",
+		"engine/a.go":   "package engine\nfunc f(a x) { a.Hit() }\n",
+	}, []string{"\"a\" is declared and never hit", "docs/probes.md"}},
+	{"probes", "all is well", func() map[string]string {
+		files := map[string]string{"sim/a.go": "package sim\nimport \"" + probePackage + "\"\n// It is.\nvar a = probe.New(\"a\")\nfunc f() { a.Hit() }\n"}
+		tree, _ := parse(fstest.MapFS{"sim/a.go": {Data: []byte(files["sim/a.go"])}}, []string{"sim/a.go"})
+		files[ProbePage] = ProbeCatalogue(tree)
+		return files
+	}(), nil},
+
 	{"places", "a path of this machine and a registry", map[string]string{"a.md": "see " + work + "x\n\nfrom https://" + host + "/x\n", "b.sh": "cd " + work + "main\n"},
 		[]string{"a.md:1", "a.md:3", "b.sh:1"}},
 	{"places", "paths that everybody has", map[string]string{"a.md": "docs" + work + "x, ~" + work + ", /tmp/x, https://example.org\n", "b.bin": "\x00" + work + "x"}, nil},

@@ -19,7 +19,8 @@ type Probe struct {
 
 var catalogue []*Probe // filled by package initialisation only
 
-// New declares a probe that every batch of a few hundred seeds should hit.
+// New declares a probe that at least one seed in 250 hits, so that every batch
+// of 5,000 does.
 func New(name string) *Probe { return declare(name, false) }
 
 // NewRare declares a probe that a batch may miss.

@@ -56,6 +56,7 @@ func (c *charging) charge(st *stmt) error {
 		})
 		switch {
 		case engine.IsDefinite(err):
+			chargesRefused.Hit()
 			c.refused = append(c.refused, d.ID)
 		case err != nil:
 			return err
@@ -74,6 +75,7 @@ func (c *charging) firstListed(d *protocol.Delivery) bool {
 	}
 	for _, o := range c.rows {
 		if o.Key == d.Key && o.Handler == d.Handler && o.Sequence < d.Sequence {
+			followersSpared.Hit()
 			return false
 		}
 	}

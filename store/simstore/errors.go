@@ -39,12 +39,12 @@ var (
 // errRowLocked is the answer of SKIP LOCKED and NOWAIT.
 var errRowLocked = fmt.Errorf("simstore: row is locked: %w", engine.ErrRetryable)
 
-// brokenTx is what statements of a transaction answer after an error of an
-// earlier statement ended it.
+// brokenTx is what statements of a transaction answer after it was rolled back:
+// by an error of an earlier statement, or because its context ended.
 type brokenTx struct{ cause error }
 
 func (e *brokenTx) Error() string {
-	return "simstore: transaction was aborted by an earlier error: " + e.cause.Error()
+	return "simstore: the transaction was rolled back before: " + e.cause.Error()
 }
 
 func (e *brokenTx) Unwrap() error { return e.cause }

@@ -14,12 +14,35 @@ import (
 func holds(l *protocol.Lane, t *protocol.Token) bool {
 	return l != nil &&
 		(l.Epoch == t.Epoch || mutant.On("complete-without-epoch-check")) &&
-		(l.Holder == t.Holder || mutant.On("complete-without-holder-check"))
+		(l.Holder == t.Holder || mutant.On("complete-without-holder-check") || mutant.On("epoch-alone-fences"))
 }
 
 // lists reports whether the lane lists the run.
 func lists(l *protocol.Lane, lease *engine.Lease) bool {
+	if mutant.On("complete-without-claim-check") || mutant.On("epoch-alone-fences") {
+		return slices.ContainsFunc(l.InFlight, func(f protocol.InFlight) bool { return f.Delivery == lease.Delivery })
+	}
 	return slices.Contains(l.InFlight, lease.Entry()) || mutant.On("complete-without-inflight-check")
+}
+
+// accepts reports whether the lane accepts an end of the run, and counts why
+// not.
+func accepts(l *protocol.Lane, lease *engine.Lease) bool {
+	switch {
+	case !holds(l, &lease.Token):
+		if otherHands.Hit(); l != nil && l.Epoch == lease.Epoch && !l.Holder.IsZero() {
+			epochReissued.Hit()
+		}
+		return false
+	case lists(l, lease):
+		return true
+	}
+	if slices.ContainsFunc(l.InFlight, func(f protocol.InFlight) bool { return f.Delivery == lease.Delivery }) {
+		otherClaim.Hit()
+	} else {
+		unlisted.Hit()
+	}
+	return false
 }
 
 // listsLease is the guard that Release needs: no row, no predecessor.
@@ -34,7 +57,11 @@ func heldBack(st *stmt, lease *engine.Lease) bool {
 		return false
 	}
 	before := read(st, st.tx.db.deliveries, lease.After)
-	return before != nil && before.Status == protocol.Pending
+	if before == nil || before.Status != protocol.Pending {
+		return false
+	}
+	behindPending.Hit()
+	return true
 }
 
 // Complete deletes the delivery inside the handler's transaction tx. On
@@ -191,6 +218,9 @@ func (s *Store) end(ctx context.Context, name string, e *ending, settle bool) (e
 // later, the rest could complete before its predecessor ran again.
 func (e *ending) left(l *protocol.Lane, refused bool) *protocol.Lane {
 	next := *l
+	if len(e.rest) > 0 {
+		restReleased.Hit()
+	}
 	next.InFlight = slices.DeleteFunc(slices.Clone(l.InFlight), func(f protocol.InFlight) bool {
 		if f == e.lease.Entry() {
 			return true
@@ -204,6 +234,7 @@ func (e *ending) left(l *protocol.Lane, refused bool) *protocol.Lane {
 		return false
 	})
 	if refused {
+		endsRefused.Hit()
 		next.Stuck = with(next.Stuck, e.lease.Delivery)
 	}
 	return &next

@@ -15,6 +15,7 @@ import (
 func (c *call) completeManyLocking(leases []engine.Lease, ended []engine.Ended) error {
 	err := c.completeBatch(leases, ended, false)
 	if engine.IsDefinite(err) {
+		oneByOne.Hit()
 		err = c.completeBatch(leases, ended, true)
 	}
 	return err
@@ -51,9 +52,8 @@ type batch struct {
 	ends     []ending
 	ended    []engine.Ended
 	oneByOne bool
-	gone     []int // leases whose row is gone
+	later    []int // leases to judge by what a second statement sees
 	snap     int64 // position that the statement reads
-	looked   int64 // position at which the lanes of rows that are gone were read
 }
 
 // lock takes the locks: lanes ascending, then rows ascending.
@@ -101,10 +101,22 @@ func (b *batch) complete(st *stmt, i int) error {
 	if e.verdict != protocol.Applied {
 		return nil
 	}
-	if e.row == nil {
-		b.gone = append(b.gone, i)
+	if e.row == nil || b.waitsForLater(i) {
+		b.later = append(b.later, i)
 		return nil
 	}
+	return b.completeAt(st, i)
+}
+
+// waitsForLater reports whether the predecessor of lease i is not judged yet.
+// This statement may still see it pending.
+func (b *batch) waitsForLater(i int) bool {
+	return b.leases[i].After != 0 && slices.Contains(b.later, predecessorOf(b.leases, i))
+}
+
+// completeAt deletes row i, unless its chain is broken.
+func (b *batch) completeAt(st *stmt, i int) error {
+	e := &b.ends[i]
 	if b.refusedBefore(i) || heldBack(st, &e.lease) {
 		e.lost(st.snap)
 		return nil
@@ -135,47 +147,45 @@ func (b *batch) delete(st *stmt, e *ending) error {
 // refusedBefore reports whether the predecessor of lease i stands before it in
 // the call and was not Applied.
 func (b *batch) refusedBefore(i int) bool {
-	after := b.leases[i].After
-	if after == 0 || mutant.On("follower-completed-before-predecessor") {
+	if b.leases[i].After == 0 || mutant.On("follower-completed-before-predecessor") {
 		return false
 	}
-	for j := range i {
-		if b.leases[j].Delivery == after && (b.ended[j].Err != nil || b.ends[j].verdict == protocol.LeaseLost) {
-			return true
-		}
+	j := predecessorOf(b.leases, i)
+	refused := j >= 0 && (b.ended[j].Err != nil || b.ends[j].verdict == protocol.LeaseLost || mutant.On("follower-refused-for-nothing"))
+	if refused {
+		behindRefused.Hit()
 	}
-	return false
+	return refused
 }
 
 // lookAgain judges the leases whose row is gone by the lane as it is after the
 // row was seen to be gone: what it lists still is Applied, so that a retry of
-// an unknown outcome is safe.
+// an unknown outcome is safe. What follows such a row in its chain is completed
+// here too: the first statement began before the row was gone.
 func (b *batch) lookAgain(t *Tx) error {
-	if len(b.gone) == 0 {
+	if len(b.later) == 0 {
 		return nil
 	}
 	st, err := t.statement(b.ctx, "look at lanes again")
 	if err != nil {
 		return err
 	}
-	for _, i := range b.gone {
+	for _, i := range b.later {
 		e := &b.ends[i]
-		l := read(&st, b.db.lanes, e.lease.Lane)
-		if !holds(l, &e.lease.Token) || !lists(l, &e.lease) || b.refusedBefore(i) || heldBack(&st, &e.lease) {
-			e.lost(st.snap)
+		if e.row != nil {
+			if err := b.completeAt(&st, i); err != nil {
+				return err
+			}
+			continue
 		}
-		if !b.followsHere(i) {
-			b.db.evaluated(protocol.CompleteMany{Leases: []engine.Lease{e.lease}, Verdicts: []protocol.Verdict{e.verdict}})
+		l := read(&st, b.db.lanes, e.lease.Lane)
+		if !accepts(l, &e.lease) || b.refusedBefore(i) || heldBack(&st, &e.lease) {
+			e.lost(st.snap)
+		} else {
+			goneApplied.Hit()
 		}
 	}
-	b.looked = st.snap
 	return nil
-}
-
-// followsHere reports whether the predecessor of lease i is completed by this
-// very call: what is said of i then holds from the commit on.
-func (b *batch) followsHere(i int) bool {
-	return slices.ContainsFunc(b.leases[:i], func(l engine.Lease) bool { return l.Delivery == b.leases[i].After })
 }
 
 // conclude puts the verdicts into the reply.
@@ -190,57 +200,34 @@ func (b *batch) conclude() {
 	}
 }
 
-// note records what the transaction did, when it commits: together, and apart
-// from each other where the verdicts were read at different positions.
+// note records what the call did, when it commits: every lease, in the caller's
+// order. What was judged on an earlier state than the one it commits on was
+// right somewhere from the statement's snapshot on.
 func (b *batch) note(t *Tx) {
-	together := protocol.CompleteMany{}
-	var gone []protocol.CompleteMany // behind what they may follow in a chain
-	apart := b.anyUnlisted()
+	a := protocol.CompleteMany{Leases: b.leases}
+	seen := int64(current)
 	for i := range b.ends {
 		e := &b.ends[i]
-		one := protocol.CompleteMany{Leases: []engine.Lease{e.lease}, Verdicts: []protocol.Verdict{e.verdict}}
+		a.Verdicts = append(a.Verdicts, e.verdict)
 		switch {
-		case slices.Contains(b.gone, i):
-			if b.followsHere(i) {
-				gone = append(gone, one)
-			}
 		case b.ended[i].Err != nil:
-			together.Refused = append(together.Refused, e.lease.Delivery)
-			together.Leases = append(together.Leases, e.lease)
-			together.Verdicts = append(together.Verdicts, protocol.LeaseLost)
-		case e.verdict == protocol.LeaseLost && e.judged == meanwhile:
+			a.Verdicts[i] = protocol.LeaseLost
+			a.Refused = append(a.Refused, e.lease.Delivery)
 		case e.verdict == protocol.LeaseLost && e.judged != current:
-			t.note(one, e.judged)
+			seen = b.snap
 		case e.verdict == protocol.Applied && !b.listed(e):
-			t.note(one, b.snap)
-		case apart:
-			t.note(one, current)
-		default:
-			together.Leases = append(together.Leases, e.lease)
-			together.Verdicts = append(together.Verdicts, e.verdict)
+			listReplaced.Hit()
+			a.Unlisted = append(a.Unlisted, e.lease.Delivery)
+			seen = b.snap
 		}
 	}
-	if len(together.Leases) > 0 {
-		t.note(together, current)
-	}
-	for _, one := range gone {
-		t.note(one, b.looked)
-	}
+	t.note(a, seen)
 }
 
 // listed reports whether the lane still lists the run. A newer claim of the
-// same holder may have dropped it since the snapshot: FOR KEY SHARE neither
-// waits for that nor reads it.
+// same holder may have dropped it since the snapshot, or its Relinquish the
+// lane: FOR KEY SHARE neither waits for that nor reads it.
 func (b *batch) listed(e *ending) bool {
 	l := b.db.lanes.rows[e.lease.Lane].committed()
-	return l != nil && lists(l, &e.lease)
-}
-
-func (b *batch) anyUnlisted() bool {
-	for i := range b.ends {
-		if b.ends[i].verdict == protocol.Applied && b.ended[i].Err == nil && !b.listed(&b.ends[i]) {
-			return true
-		}
-	}
-	return false
+	return holds(l, &e.lease.Token) && lists(l, &e.lease)
 }

@@ -25,7 +25,7 @@ func lockLane(st *stmt, id protocol.LaneID) (*protocol.Lane, error) {
 // fenced checks the lease against its lane. A verdict of LeaseLost was read at
 // the snapshot, unless the lane was taken over since.
 func (e *ending) fenced(st *stmt, l *protocol.Lane) bool {
-	if holds(l, &e.lease.Token) && lists(l, &e.lease) {
+	if accepts(l, &e.lease) {
 		return true
 	}
 	at := st.snap
@@ -54,10 +54,12 @@ func (e *ending) lockRow(st *stmt) error {
 	case d.Lane != e.lease.Lane:
 		e.lost(st.snap)
 	case d.Status != protocol.Pending:
+		rowsDead.Hit()
 		e.lost(current)
 	case d != seen && seen != nil && seen.Status != protocol.Pending:
 		e.lost(st.snap)
 	case d != seen:
+		rowsChanged.Hit()
 		e.lost(meanwhile)
 	}
 	return nil
@@ -78,6 +80,7 @@ func (e *ending) completeLocking(st *stmt) error {
 	if e.row == nil {
 		// Gone already: this transaction did not delete it, so its effects
 		// must not commit.
+		goneInTx.Hit()
 		if e.lost(current); mutant.On("complete-gone-row-applied") {
 			e.verdict = protocol.Applied
 		}
@@ -157,7 +160,7 @@ func (c *call) endLocking(e *ending) error {
 
 // judge checks the guards on the locked lane and row.
 func (e *ending) judge(st *stmt, l *protocol.Lane) error {
-	if !holds(l, &e.lease.Token) || !lists(l, &e.lease) {
+	if !accepts(l, &e.lease) {
 		e.lost(current)
 		return nil
 	}
@@ -166,6 +169,9 @@ func (e *ending) judge(st *stmt, l *protocol.Lane) error {
 		return err
 	}
 	e.row, e.verdict = d, protocol.Applied
+	if d != nil && d.Status != protocol.Pending {
+		rowsDead.Hit()
+	}
 	switch {
 	case d == nil || d.Lane != e.lease.Lane || d.Status != protocol.Pending && !mutant.On("dead-revived-by-reschedule"):
 		e.lost(current)

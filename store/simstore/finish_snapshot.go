@@ -1,6 +1,8 @@
 package simstore
 
 import (
+	"slices"
+
 	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
 	"github.com/relaybus-go/relaybus/internal/mutant"
@@ -16,15 +18,17 @@ func (e *ending) completeSnapshot(st *stmt) error {
 	d := read(st, db.deliveries, e.lease.Delivery)
 	e.row, e.verdict = d, protocol.Applied
 	switch {
-	case !holds(l, &e.lease.Token) || !lists(l, &e.lease), d != nil && d.Lane != e.lease.Lane, heldBack(st, &e.lease):
+	case !accepts(l, &e.lease), d != nil && d.Lane != e.lease.Lane, heldBack(st, &e.lease):
 		e.lost(st.snap)
 		return nil
 	case d == nil:
+		goneInTx.Hit()
 		if e.lost(st.snap); mutant.On("complete-gone-row-applied") {
 			e.verdict = protocol.Applied
 		}
 		return nil
 	case d.Status != protocol.Pending || d.Fence != e.lease.Fence && !mutant.On("complete-without-epoch-check"):
+		fences.Hit()
 		e.lost(st.snap)
 		return nil
 	}
@@ -45,10 +49,13 @@ func (e *ending) completeSnapshot(st *stmt) error {
 //
 // Finish.tla, action CompleteMany. Conflicts: on the delivery document.
 func (c *call) completeManySnapshot(leases []engine.Lease, ended []engine.Ended) error {
+	began := c.db.pos
 	for i := range leases {
 		lease := &leases[i]
 		if predecessorFailed(leases, ended, i) {
-			c.verdict(lease, &ended[i], protocol.LeaseLost)
+			behindRefused.Hit()
+			ended[i].Verdict = protocol.LeaseLost
+			c.brokenChain(leases, ended, i, began)
 			continue
 		}
 		found, err := c.deleteFenced(lease, &ended[i])
@@ -77,12 +84,32 @@ func predecessorFailed(leases []engine.Lease, ended []engine.Ended, i int) bool 
 	if leases[i].After == 0 || mutant.On("follower-completed-before-predecessor") {
 		return false
 	}
-	for j := range i {
-		if leases[j].Delivery == leases[i].After && (ended[j].Err != nil || ended[j].Verdict == protocol.LeaseLost) {
-			return true
+	j := predecessorOf(leases, i)
+	return j >= 0 && (ended[j].Err != nil || ended[j].Verdict == protocol.LeaseLost || mutant.On("follower-refused-for-nothing"))
+}
+
+// predecessorOf returns where the predecessor of lease i stands before it in
+// the call, -1 when it does not.
+func predecessorOf(leases []engine.Lease, i int) int {
+	return slices.IndexFunc(leases[:i], func(l engine.Lease) bool { return l.Delivery == leases[i].After })
+}
+
+// brokenChain records that lease i was refused together with what stands before
+// it in its chain, down to the one that was refused for a reason of its own.
+func (c *call) brokenChain(leases []engine.Lease, ended []engine.Ended, i int, began int64) {
+	a := protocol.CompleteMany{Seen: seenAt(began, c.db.pos+1)}
+	for ; ; i = predecessorOf(leases, i) {
+		a.Leases = append(a.Leases, leases[i])
+		a.Verdicts = append(a.Verdicts, protocol.LeaseLost)
+		if ended[i].Err != nil {
+			a.Refused = append(a.Refused, leases[i].Delivery)
+		}
+		if !predecessorFailed(leases, ended, i) {
+			break
 		}
 	}
-	return false
+	slices.Reverse(a.Leases)
+	c.db.evaluated(a)
 }
 
 // verdict records a verdict that changed nothing.
@@ -104,6 +131,9 @@ func (c *call) deleteFenced(lease *engine.Lease, ended *engine.Ended) (found boo
 		t.note(protocol.CompleteMany{Leases: []engine.Lease{*lease}, Verdicts: []protocol.Verdict{protocol.Applied}}, current)
 	})
 	if d != nil && !deleted {
+		if d.Fence != lease.Fence {
+			fences.Hit()
+		}
 		c.verdict(lease, ended, protocol.LeaseLost)
 	}
 	return d != nil, err
@@ -115,7 +145,11 @@ func (c *call) pendingNow(id protocol.DeliveryID) bool {
 		return false
 	}
 	d := c.db.deliveries.rows[id].committed()
-	return d != nil && d.Status == protocol.Pending
+	if d == nil || d.Status != protocol.Pending {
+		return false
+	}
+	behindPending.Hit()
+	return true
 }
 
 // judgeGone reads the lane after the row was seen to be gone.
@@ -123,7 +157,8 @@ func (c *call) judgeGone(lease *engine.Lease, ended *engine.Ended) error {
 	return c.look("read lane", func(st *stmt) error {
 		l := read(st, c.db.lanes, lease.Lane)
 		v := protocol.LeaseLost
-		if holds(l, &lease.Token) && lists(l, lease) && !heldBack(st, lease) {
+		if accepts(l, lease) && !heldBack(st, lease) {
+			goneApplied.Hit()
 			v = protocol.Applied
 		}
 		c.verdict(lease, ended, v)
@@ -161,7 +196,10 @@ func (c *call) tryEnd(e *ending, text string, refused bool) error {
 		l := read(&st, c.db.lanes, e.lease.Lane)
 		d := read(&st, c.db.deliveries, e.lease.Delivery)
 		dead := d != nil && d.Status != protocol.Pending && !mutant.On("dead-revived-by-reschedule")
-		if !holds(l, &e.lease.Token) || !lists(l, &e.lease) || d == nil || d.Lane != e.lease.Lane || dead || heldBack(&st, &e.lease) {
+		if dead {
+			rowsDead.Hit()
+		}
+		if !accepts(l, &e.lease) || d == nil || d.Lane != e.lease.Lane || dead || heldBack(&st, &e.lease) {
 			e.lost(st.snap)
 			t.note(e.action(e, t.now, text, false), e.judged)
 			return nil

@@ -96,6 +96,7 @@ type bench struct {
 	history   *protocol.Ledger
 	states    []*protocol.State // model after each commit, by position
 	ledgers   []*protocol.Ledger
+	completed [][]protocol.Lease // by each commit, by position
 	actions   []string
 	committed func() // after each commit
 	alone     bool   // the store is damaged on purpose: no model beside it
@@ -110,6 +111,7 @@ func newBench(t testing.TB, mode protocol.Semantics, with ...func(*Options)) *be
 	b.model, b.history = protocol.NewState(mode, o.Lanes), protocol.NewLedger()
 	b.states = []*protocol.State{b.model.Clone()}
 	b.ledgers = []*protocol.Ledger{b.history.Clone()}
+	b.completed = [][]protocol.Lease{nil}
 	b.Store = NewWith(o)
 	return b
 }
@@ -136,6 +138,7 @@ func (b *bench) observe(c Committed) {
 	if c.Position > 0 {
 		b.states = append(b.states, b.model.Clone())
 		b.ledgers = append(b.ledgers, b.history.Clone())
+		b.completed = append(b.completed, completedBy(c.Actions))
 		b.compare()
 		if b.committed != nil {
 			b.committed()
@@ -160,7 +163,8 @@ func (b *bench) judgeThere(a protocol.Action) {
 		}
 		return
 	case protocol.CompleteMany:
-		seen = a.Seen
+		b.judgeWhole(a)
+		return
 	case protocol.Complete:
 		seen = a.Seen
 	case protocol.Reschedule:
@@ -178,6 +182,25 @@ func (b *bench) judgeThere(a protocol.Action) {
 	for _, o := range b.states[seen].Clone().Judge(a) {
 		if o.OK() {
 			b.refuse(fmt.Sprintf("%v at %d: the model says Applied", a, seen))
+		}
+	}
+}
+
+// judgeWhole judges what a CompleteMany read at an earlier position: each
+// verdict must be right somewhere from there on.
+func (b *bench) judgeWhole(a protocol.CompleteMany) {
+	if a.Seen == 0 {
+		return
+	}
+	right := make([]bool, len(a.Leases))
+	for _, state := range append(b.states[a.Seen:len(b.states):len(b.states)], b.model) {
+		for i, o := range state.Clone().Judge(a) {
+			right[i] = right[i] || o.OK() == (a.Verdicts[i] == protocol.Applied)
+		}
+	}
+	for i := range right {
+		if !right[i] && (a.Verdicts[i] == protocol.LeaseLost || slices.Contains(a.Unlisted, a.Leases[i].Delivery)) {
+			b.refuse(fmt.Sprintf("%v of %v is right nowhere from %d on", a.Verdicts[i], a.Leases[i], a.Seen))
 		}
 	}
 }
@@ -240,9 +263,29 @@ func describe(a protocol.Action, pos int64) string {
 func (b *bench) crash(keep int64) {
 	b.Helper()
 	b.Crash(keep)
-	b.states, b.ledgers = b.states[:keep+1], b.ledgers[:keep+1]
 	b.model, b.history = b.states[keep].Clone(), b.ledgers[keep].Clone()
+	for _, lost := range b.completed[keep+1:] {
+		for _, lease := range lost {
+			b.history.LostCompletion(lease)
+		}
+	}
+	b.states, b.ledgers, b.completed = b.states[:keep+1], b.ledgers[:keep+1], b.completed[:keep+1]
 	b.compare()
+}
+
+// completedBy returns the runs that actions completed outside of handlers'
+// transactions.
+func completedBy(actions []protocol.Action) []protocol.Lease {
+	var leases []protocol.Lease
+	for _, a := range actions {
+		c, ok := a.(protocol.CompleteMany)
+		for i := range c.Leases {
+			if ok && c.Verdicts[i] == protocol.Applied {
+				leases = append(leases, c.Leases[i])
+			}
+		}
+	}
+	return leases
 }
 
 // must fails the test on an error.

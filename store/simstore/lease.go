@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -20,8 +21,8 @@ const current = math.MaxInt64
 
 // meanwhile marks a verdict of LeaseLost for a row that somebody wrote between
 // the statement's snapshot and its lock, and that looks the same again (buried
-// by an Unsubscribe and requeued). It was right at some position in between,
-// and nothing is told of it: it changed nothing.
+// by an Unsubscribe and requeued). It was right at some position in between; of
+// a Complete, which has one verdict and one position, nothing is told then.
 const meanwhile = -1
 
 // work is one lane within a Claim.
@@ -75,7 +76,7 @@ func (s *Store) Claim(ctx context.Context, in engine.ClaimInput) (engine.ClaimRe
 		}
 		return k.locking()
 	})
-	if err != nil {
+	if err != nil && !(mutant.On("claim-shows-uncommitted") && errors.Is(err, engine.ErrRetryable)) {
 		return engine.ClaimReply{}, err
 	}
 	k.reply.Now = s.db.sched.Now()
@@ -107,6 +108,9 @@ func (k *claiming) named(st *stmt) []protocol.LaneID {
 	if k.in.AllMine {
 		k.eachLane(0, func(id protocol.LaneID) bool {
 			if l := read(st, k.db.lanes, id); l != nil && l.Holder == k.in.Holder {
+				if !slices.ContainsFunc(k.in.Held, func(h protocol.LaneEpoch) bool { return h.Lane == id }) {
+					unknownLanes.Hit()
+				}
 				ids = append(ids, id)
 			}
 			return true
@@ -134,6 +138,9 @@ func (k *claiming) mine(l *protocol.Lane) bool {
 // takeable is the guard of the action TakeOver.
 func (k *claiming) takeable(l *protocol.Lane, now protocol.Time) bool {
 	if l.Holder.IsZero() {
+		if l.LastHolder == k.in.Holder && k.in.Number <= l.Claim {
+			lateTakeovers.Hit()
+		}
 		return l.LastHolder != k.in.Holder || k.in.Number > l.Claim || mutant.On("claim-without-number-check")
 	}
 	if l.Holder == k.in.Holder && !mutant.On("takeover-of-own-lane") {
@@ -165,7 +172,9 @@ func (k *claiming) candidate(st *stmt, id protocol.LaneID) bool {
 // prepare returns the work on a lane that the holder holds.
 func (k *claiming) prepare(l *protocol.Lane) *work {
 	w := &work{id: l.ID, lane: l, stuck: l.Stuck}
-	w.renew = !slices.Contains(k.in.LetExpire, l.ID)
+	if w.renew = !slices.Contains(k.in.LetExpire, l.ID); !w.renew {
+		unrenewed.Hit()
+	}
 	w.picksFrom = w.renew && !slices.Contains(k.in.Draining, l.ID)
 	for i := range k.in.Hints {
 		if h := &k.in.Hints[i]; h.Lane == l.ID {
@@ -181,6 +190,12 @@ func (k *claiming) claimed(w *work, l *protocol.Lane, now, clock protocol.Time) 
 	next := *l
 	next.Claim = k.in.Number
 	next.InFlight = k.kept(l)
+	if len(next.InFlight) < len(l.InFlight) {
+		dropped.Hit()
+	}
+	if l.ExpiresAt < clock {
+		ownExpired.Hit()
+	}
 	for _, g := range w.granted {
 		next.InFlight = append(next.InFlight, protocol.InFlight{Delivery: g.d.ID, Claim: k.in.Number})
 	}
@@ -234,6 +249,7 @@ func (k *claiming) answer(w *work, l *protocol.Lane) {
 	r.Stuck += len(l.Stuck)
 	for i := range k.in.Running {
 		if run := &k.in.Running[i]; run.Lane == l.ID && !slices.Contains(l.InFlight, run.InFlight) {
+			leasesLost.Hit()
 			r.LeaseLost = append(r.LeaseLost, *run)
 		}
 	}
@@ -272,6 +288,9 @@ func (k *claiming) overtaken(l *protocol.Lane, clock protocol.Time) *protocol.La
 	next.ExpiresAt = clock.Add(k.in.TTL)
 	next.Claim = k.in.Number - 1
 	if k.db.semantics == protocol.Snapshot {
+		if len(l.Lost) > 0 {
+			lostTwice.Hit()
+		}
 		next.Lost = merged(l.Lost, l.InFlight)
 	}
 	next.InFlight = nil
@@ -293,6 +312,9 @@ func (k *claiming) noteTakeOver(t *Tx, id protocol.LaneID, now, clock protocol.T
 // relinquished returns the lane after the action Relinquish.
 func relinquished(l *protocol.Lane, holder protocol.Holder, number int64) *protocol.Lane {
 	next := *l
+	if len(l.Lost) > 0 {
+		lostGivenBack.Hit()
+	}
 	next.Holder, next.LastHolder, next.Owner = protocol.Holder{}, holder, ""
 	next.Claim = number
 	next.InFlight = nil
@@ -301,6 +323,7 @@ func relinquished(l *protocol.Lane, holder protocol.Holder, number int64) *proto
 
 // noteGivenBack records that a lane taken over in this call goes back.
 func (k *claiming) noteGivenBack(t *Tx, l *protocol.Lane) {
+	givenBack.Hit()
 	t.note(protocol.Relinquish{
 		Lane: l.ID, Holder: k.in.Holder, Number: k.in.Number, Epoch: l.Epoch,
 		Running: k.in.Running, Verdict: protocol.Applied,

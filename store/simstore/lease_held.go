@@ -23,6 +23,11 @@ func (s *Store) ExtendLease(ctx context.Context, in engine.ExtendLeaseInput) (en
 	if err != nil {
 		return engine.ExtendLeaseReply{}, err
 	}
+	for i := range reply.Verdicts {
+		if mutant.On("refused-renewal-reported") {
+			reply.Verdicts[i] = engine.Applied
+		}
+	}
 	reply.Now = s.db.sched.Now()
 	return reply, nil
 }
@@ -47,6 +52,12 @@ func extended(l *protocol.Lane, ttl time.Duration, now, clock protocol.Time) *pr
 	next := *l
 	next.ExpiresAt = min(max(l.ExpiresAt, now.Add(ttl)), clock.Add(ttl))
 	return &next
+}
+
+func noteRenewal(l *protocol.Lane, clock protocol.Time) {
+	if l.ExpiresAt < clock {
+		renewedLate.Hit()
+	}
 }
 
 func extendAction(in *engine.ExtendLeaseInput, i int, v protocol.Verdict, now, clock protocol.Time) protocol.Action {
@@ -76,8 +87,11 @@ func (c *call) extendLocking(in *engine.ExtendLeaseInput, verdicts []engine.Verd
 				return ErrTooLate
 			}
 			if l != nil && extendable(l, id, in.Holder) {
+				noteRenewal(l, clock)
 				update(t, c.db.lanes, id.Lane, extended(l, in.TTL, t.now, clock))
 				verdicts[i] = protocol.Applied
+			} else {
+				renewalsRefused.Hit()
 			}
 			t.note(extendAction(in, i, verdicts[i], t.now, clock), current)
 		}
@@ -94,10 +108,12 @@ func (c *call) extendSnapshot(in *engine.ExtendLeaseInput, verdicts []engine.Ver
 				return nil
 			}
 			if l == nil || !extendable(l, in.Lanes[i], in.Holder) {
+				renewalsRefused.Hit()
 				t.note(extendAction(in, i, protocol.LeaseLost, t.now, t.now), current)
 				return nil
 			}
 			verdicts[i] = protocol.Applied
+			noteRenewal(l, t.now)
 			t.note(extendAction(in, i, protocol.Applied, t.now, t.now), current)
 			return extended(l, in.TTL, t.now, t.now)
 		})
@@ -147,7 +163,11 @@ func released(l *protocol.Lane, id protocol.LaneID, leases []engine.Lease, verdi
 	changed := false
 	for i := range leases {
 		lease := &leases[i]
-		if lease.Lane != id || !listsLease(&next, lease) {
+		if lease.Lane != id {
+			continue
+		}
+		if !listsLease(&next, lease) {
+			releasesRefused.Hit()
 			continue
 		}
 		next.InFlight = slices.DeleteFunc(slices.Clone(next.InFlight), func(f protocol.InFlight) bool { return f == lease.Entry() })
@@ -253,11 +273,15 @@ func (g *givingBack) mayGoBack(l *protocol.Lane, id protocol.LaneEpoch) bool {
 		return false
 	}
 	ordered := (id.Epoch == 0 || l.Epoch == id.Epoch) && g.in.Number > l.Claim
+	if !ordered {
+		relinquishLate.Hit()
+	}
 	if !ordered && !mutant.On("relinquish-without-epoch-or-order") {
 		return false
 	}
 	for i := range g.in.Running {
 		if slices.Contains(l.InFlight, g.in.Running[i].InFlight) && !mutant.On("relinquish-with-work-in-flight") {
+			relinquishBusy.Hit()
 			return false
 		}
 	}

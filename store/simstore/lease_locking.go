@@ -57,7 +57,10 @@ func (k *claiming) claimHeld(t *Tx) error {
 		}
 		w := k.prepare(l)
 		w.read = st.snap
-		w.picksFrom = w.picksFrom && sameList(read(&st, k.db.lanes, id), l)
+		if !sameList(read(&st, k.db.lanes, id), l) {
+			changedLists.Hit()
+			w.picksFrom = false
+		}
 		lanes = append(lanes, w)
 	}
 	clock := st.clock()
@@ -122,6 +125,9 @@ func (k *claiming) retryStuck(st *stmt, w *work) error {
 			if err != nil {
 				return err
 			}
+			unstuck.Hit()
+		} else {
+			stuckGone.Hit()
 		}
 		w.unstuck = append(w.unstuck, id)
 	}

@@ -50,7 +50,7 @@ func (k *claiming) claimHeldSnapshot() error {
 		return err
 	}
 	for _, id := range lost {
-		if err := k.chargeLost(id); err != nil && !errors.Is(err, engine.ErrRetryable) {
+		if err := k.chargeOrLeave(id); err != nil {
 			return err
 		}
 	}
@@ -95,7 +95,7 @@ func (k *claiming) takeOverSnapshot(want int) ([]protocol.LaneID, error) {
 		k.taken++
 		lanes = append(lanes, id)
 		if lost {
-			if err := k.chargeLost(id); err != nil && !errors.Is(err, engine.ErrRetryable) {
+			if err := k.chargeOrLeave(id); err != nil {
 				return nil, err
 			}
 		}
@@ -123,6 +123,16 @@ func (k *claiming) takeOverOne(id protocol.LaneID) (taken, lost bool, err error)
 		err = ErrTooLate
 	}
 	return taken, lost, err
+}
+
+// chargeOrLeave is chargeLost; after a conflict it is left for the next claim.
+func (k *claiming) chargeOrLeave(id protocol.LaneID) error {
+	err := k.chargeLost(id)
+	if errors.Is(err, engine.ErrRetryable) {
+		chargeConflicts.Hit()
+		return nil
+	}
+	return err
 }
 
 // chargeLost charges what takeovers of the lane found in flight: one
@@ -257,6 +267,9 @@ func (k *claiming) claimDocument(t *Tx, w *work, l *protocol.Lane) *protocol.Lan
 	case uncharged(l) || l.Epoch != w.lane.Epoch:
 		// Ours, but not to be claimed from: the charge is still to come, or
 		// the lane changed hands twice since its candidates were read.
+		if uncharged(l) {
+			unchargedLanes.Hit()
+		}
 		w.granted = nil
 		k.answer(w, l)
 		return nil

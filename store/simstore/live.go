@@ -16,10 +16,10 @@ type live struct {
 	mu       sync.Mutex
 	released *sync.Cond
 	began    time.Time // its monotonic reading keeps the clock from going back
-	hook     func(context.Context, Point)
+	hook     func(context.Context, Point) error
 }
 
-func newLive(hook func(context.Context, Point)) *live {
+func newLive(hook func(context.Context, Point) error) *live {
 	l := &live{began: time.Now(), hook: hook}
 	l.released = sync.NewCond(&l.mu)
 	return l
@@ -36,7 +36,9 @@ func (l *live) Pause(ctx context.Context, p Point) error {
 	if l.hook != nil {
 		l.mu.Unlock()
 		defer l.mu.Lock()
-		l.hook(ctx, p)
+		if err := l.hook(ctx, p); err != nil {
+			return err
+		}
 	}
 	if p.Step == "reply" {
 		return nil
@@ -63,6 +65,17 @@ func (l *live) Block(ctx context.Context, _ Point, deadline protocol.Time) error
 		return context.DeadlineExceeded
 	}
 	return ctx.Err()
+}
+
+// whenOver calls do, with the store locked, when the context ends before stop
+// is called. Everybody who waits looks again: it may be do that ended the wait.
+func (l *live) whenOver(ctx context.Context, do func()) (stop func() bool) {
+	return context.AfterFunc(ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		do()
+		l.released.Broadcast()
+	})
 }
 
 // Wake implements [Scheduler].

@@ -160,6 +160,60 @@ func TestLiveLockWait(t *testing.T) {
 	}
 }
 
+// TestLiveContext: when the context of a transaction ends, its locks are free
+// although its body hangs, and nothing that the body does later counts.
+func TestLiveContext(t *testing.T) {
+	both(t, func(t *testing.T, mode protocol.Semantics) {
+		s := NewWith(Options{Semantics: mode})
+		put := func(ctx context.Context, tx *Tx) error { return tx.Put(ctx, "t", "k", []byte("x")) }
+		reason := errors.New("retired")
+		cancelled, cancel := context.WithCancelCause(ctx)
+		wrote, hung, over := make(chan struct{}), make(chan struct{}), make(chan error)
+		var late error
+		go func() {
+			over <- s.InTx(cancelled, func(_ context.Context, tx *Tx) error {
+				if err := put(ctx, tx); err != nil {
+					return err
+				}
+				close(wrote)
+				<-hung
+				late = put(ctx, tx)
+				return nil
+			})
+		}()
+		<-wrote
+		cancel(reason)
+		retry(t, func() error { return s.InTx(ctx, put) })
+		close(hung)
+		if err := <-over; !errors.Is(err, reason) || !errors.Is(late, reason) || errors.Is(err, engine.ErrCommitUnknown) {
+			t.Errorf("the body's last statement: %v; InTx: %v", late, err)
+		}
+		s.db.sched.Enter()
+		defer s.db.sched.Leave()
+		if len(s.db.open) != 0 || s.db.pos != 1 {
+			t.Errorf("%d transactions are open, %d committed", len(s.db.open), s.db.pos)
+		}
+	})
+}
+
+// TestLiveContextWaiting: a body that waits for a lock under a context of its
+// own goes on when that of its transaction ends.
+func TestLiveContextWaiting(t *testing.T) {
+	s := New()
+	put := func(tx *Tx) error { return tx.Put(ctx, "t", "k", []byte("x")) }
+	other := must(s.Begin(ctx))(t)
+	if err := put(other); err != nil {
+		t.Fatal(err)
+	}
+	defer other.Rollback()
+	cancelled, cancel := context.WithCancel(ctx)
+	time.AfterFunc(5*time.Millisecond, cancel)
+	err := s.InTx(cancelled, func(_ context.Context, tx *Tx) error { return put(tx) })
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 // TestLiveBus runs whole buses on a live store: per key, every event is
 // counted once and in the order of its commit.
 func TestLiveBus(t *testing.T) {

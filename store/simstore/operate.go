@@ -125,6 +125,11 @@ func (t *Tx) requeued(d *protocol.Delivery) *protocol.Delivery {
 	next := *d
 	next.Status, next.AvailableAt, next.DiedAt = protocol.Pending, t.now, 0
 	next.Attempts, next.Takeovers = 0, 0
+	requeues.Hit()
+	if l := t.db.lanes.rows[d.Lane].committed(); l != nil &&
+		slices.ContainsFunc(l.InFlight, func(f protocol.InFlight) bool { return f.Delivery == d.ID }) {
+		requeuedListed.Hit()
+	}
 	t.bump(&next)
 	return &next
 }
@@ -244,6 +249,9 @@ func (r *removing) sweep(st *stmt, a *protocol.Unsubscribe) error {
 		}
 		if d == nil {
 			continue
+		}
+		if swept.Hit(); r.again {
+			sweptAgain.Hit()
 		}
 		a.Swept = append(a.Swept, id)
 		if !a.Bury {

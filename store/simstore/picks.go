@@ -103,6 +103,7 @@ func (p *picker) choose(heads []head) []head {
 			continue
 		}
 		if h.d.Takeovers > 0 {
+			suspectsGranted.Hit()
 			p.suspect = true
 		}
 		p.room[i]--
@@ -180,6 +181,9 @@ func (s *scan) full() bool { return len(s.found) >= s.wanted }
 
 func (s *scan) take(h head) {
 	if h.d.Takeovers > 0 && !mutant.On("more-than-one-suspect") {
+		if s.p.suspect || s.suspect.d != nil {
+			suspectsBarred.Hit()
+		}
 		if !s.p.suspect && (s.suspect.d == nil || byDue(h.d, s.suspect.d) < 0) {
 			s.suspect = h
 		}
@@ -228,11 +232,23 @@ func (s *scan) headOf(c *chain) *protocol.Delivery {
 			continue
 		}
 		if runs, any := s.p.running[c.chainName]; any && s.p.holdsBack(runs, r.key) {
+			s.noteHeld(v.value, runs)
 			return nil
 		}
 		return s.pickable(r)
 	}
 	return nil
+}
+
+// noteHeld counts a delivery that waits for a running one of its key.
+func (s *scan) noteHeld(d *protocol.Delivery, runs protocol.DeliveryID) {
+	if s.p.runs(d.ID) {
+		return // it is the one that runs
+	}
+	keysHeld.Hit()
+	if o := read(s.st, s.p.db.deliveries, runs); o != nil && d.Sequence < o.Sequence {
+		requeuedHeld.Hit()
+	}
 }
 
 // holdsBack reports whether a running delivery of the key keeps another from
@@ -262,7 +278,12 @@ func (s *scan) lacks(d *protocol.Delivery) {
 		return
 	}
 	sub := read(s.st, s.p.db.subscriptions, protocol.EventHandler{Event: e.Type, Handler: d.Handler})
-	s.w.lacking = sub != nil && !sub.Removed && sub.SeenAt.Add(servedWithin) >= s.st.tx.now
+	switch s.w.lacking = sub != nil && !sub.Removed && sub.SeenAt.Add(servedWithin) >= s.st.tx.now; {
+	case s.w.lacking:
+		lacking.Hit()
+	case sub != nil && !sub.Removed:
+		unserved.Hit()
+	}
 }
 
 // follow lets the chosen heads bring their followers, as far as the limit
@@ -271,7 +292,11 @@ func (p *picker) follow(st *stmt, heads []head) {
 	most := p.left
 	for i := range heads {
 		if h := &heads[i]; h.chain != nil && most > 0 && (!charged(h.d) || mutant.On("chain-not-stopped-at-charged")) {
-			h.tail = p.followers(st, h, most)
+			if h.tail = p.followers(st, h, most); len(h.tail) > 0 {
+				chainsGranted.Hit()
+			}
+		} else if h.chain != nil && charged(h.d) {
+			chargedHeads.Hit()
 		}
 	}
 	for turn := 1; turn <= most; turn++ {
@@ -302,6 +327,9 @@ func (p *picker) followers(st *stmt, h *head, most int) []*protocol.Delivery {
 		}
 		v := r.seen(st.tx, st.snap)
 		if v == nil || v.value.Status != protocol.Pending {
+			if v != nil {
+				chainsPastDead.Hit()
+			}
 			continue
 		}
 		d := v.value
@@ -309,6 +337,11 @@ func (p *picker) followers(st *stmt, h *head, most int) []*protocol.Delivery {
 			continue
 		}
 		if d.AvailableAt > st.tx.now || charged(d) || slices.Contains(h.lane.stuck, d.ID) || p.runs(d.ID) {
+			if charged(d) {
+				chainsCharged.Hit()
+			} else if d.AvailableAt > st.tx.now {
+				chainsEarly.Hit()
+			}
 			break
 		}
 		tail = append(tail, d)

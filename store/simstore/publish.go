@@ -221,9 +221,12 @@ func (e *entry) compare(t *Tx, known *protocol.Event) {
 	if mutant.On("same-id-publish-drops-handler") {
 		e.added = e.added[:0]
 	}
-	if len(e.added) == 0 {
-		e.Result = protocol.Known
+	if len(e.added) > 0 {
+		handlersAdded.Hit()
+		return
 	}
+	knownEvents.Hit()
+	e.Result = protocol.Known
 }
 
 // handlersWithRows returns the handlers that have a delivery row for the

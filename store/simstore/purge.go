@@ -135,6 +135,8 @@ func (p *purge) deadRows() (int, error) {
 			if d != nil {
 				erase(t, p.db.deliveries, id)
 				a.Dead = append(a.Dead, id)
+			} else if now := p.db.deliveries.rows[id].committed(); now != nil && now.Status == protocol.Pending {
+				purgesSpared.Hit()
 			}
 		}
 		p.note(t, a)
@@ -167,7 +169,7 @@ func (p *purge) deadDocuments() (int, error) {
 	}
 	n := 0
 	for _, id := range ids {
-		_, deleted, err := eraseAlone(p.call, "delete dead", p.db.deliveries, id, diedBefore(to), func(t *Tx, _ *protocol.Delivery) {
+		found, deleted, err := eraseAlone(p.call, "delete dead", p.db.deliveries, id, diedBefore(to), func(t *Tx, _ *protocol.Delivery) {
 			p.note(t, protocol.Purge{Dead: []protocol.DeliveryID{id}, DiedTo: to})
 		})
 		if err != nil {
@@ -175,6 +177,8 @@ func (p *purge) deadDocuments() (int, error) {
 		}
 		if deleted {
 			n++
+		} else if found != nil && found.Status == protocol.Pending {
+			purgesSpared.Hit()
 		}
 	}
 	return n, nil
@@ -242,8 +246,11 @@ func (p *purge) eventRows() (int, error) {
 		}
 		for _, id := range ids {
 			if !p.hasDelivery(&st, id) || mutant.On("purge-trusts-first-look") {
+				eventsPurged.Hit()
 				erase(t, p.db.events, id)
 				a.Events = append(a.Events, id)
+			} else {
+				purgesLate.Hit()
 			}
 		}
 		p.note(t, a)
@@ -274,8 +281,12 @@ func (p *purge) eventDocuments() (int, error) {
 		deleted := false
 		err := p.transact(false, 0, func(t *Tx) error {
 			st, err := t.statement(p.ctx, "delete event")
-			if err != nil || p.hasDelivery(&st, id) && !mutant.On("purge-trusts-first-look") {
+			if err != nil {
 				return err
+			}
+			if p.hasDelivery(&st, id) && !mutant.On("purge-trusts-first-look") {
+				purgesLate.Hit()
+				return nil
 			}
 			e, err := lockTarget(&st, p.db.events, id, forUpdate, wait, nil)
 			if err != nil || e == nil {
@@ -290,6 +301,7 @@ func (p *purge) eventDocuments() (int, error) {
 			return n, err
 		}
 		if err == nil && deleted {
+			eventsPurged.Hit()
 			n++
 		}
 	}

@@ -91,6 +91,20 @@ var leaseScenarios = []scenario{
 			w.claim(func(in *engine.ClaimInput) { in.NotAfter = b.script.now })
 		},
 	}, {
+		name: "a claim whose commit fails",
+		says: "nothing is granted that is not committed",
+		only: "locking",
+		run: func(b *bench) {
+			b.subscribe("h")
+			b.publish("a")
+			w := b.worker("one", "h")
+			b.script.fail("Claim", "commit", 0, ErrDeadlock)
+			reply, err := b.Claim(ctx, w.input())
+			b.expect(errors.Is(err, engine.ErrRetryable) && len(reply.Picks) == 0, "%v, %+v", err, reply)
+			b.script.at = nil
+			b.expect(len(w.claim().Picks) == 1, "lost")
+		},
+	}, {
 		name: "not-after passes while the claim waits",
 		says: "the clock is read above the lane lock, after the wait",
 		only: "locking",

@@ -188,6 +188,82 @@ var lostScenarios = []scenario{
 			b.applied(ended)
 		},
 	}, {
+		name: "a lost completion repeated within a claim",
+		says: "a failover lost a completion and its late copy commits inside the claim that grants the delivery again: it runs once more, completes once, and a dead worker is charged nothing for it",
+		only: "locking",
+		run: func(b *bench) {
+			b.subscribe("h")
+			for _, step := range []string{"claim held lanes", "lock held lanes", "find lanes", "commit", "reply"} {
+				b.publish(step)
+				w := b.worker("w"+step, "h")
+				w.claim()
+				id := w.running[0].Delivery
+				late := engine.CompleteManyInput{Leases: []engine.Lease{w.lease(id)}}
+				before := b.Position()
+				b.applied(must(b.CompleteMany(ctx, late))(b).Ended)
+				b.crash(before)
+				w.forget(id)
+				var copied []engine.Ended
+				b.script.once("Claim", step, func() { copied = must(b.CompleteMany(ctx, late))(b).Ended })
+				granted := slices.Contains(ids(w.claim()), id)
+				b.script.at = nil
+				b.expect(granted == (step != "claim held lanes"), "at %q: granted %v", step, granted)
+				if step == "reply" {
+					b.lost(copied) // behind the claim
+				} else {
+					b.applied(copied) // the row is gone from here on
+					b.gone(id)
+				}
+				if granted {
+					b.applied(w.complete(id))
+				}
+				b.gone(id)
+				w.running = nil
+				must(b.Relinquish(ctx, engine.RelinquishInput{Holder: w.holder, Number: w.number + 2}))(b)
+			}
+		},
+	}, {
+		name: "a lost completion repeated while its lane is given back",
+		says: "a completion that reads its lane before its worker gives it back is accepted: nobody else can have the lane before it ends",
+		only: "locking",
+		run: func(b *bench) {
+			w := b.start("a", "b")
+			late := engine.CompleteManyInput{Leases: []engine.Lease{w.lease(1), w.lease(2)}}
+			before := b.Position()
+			b.applied(must(b.CompleteMany(ctx, late))(b).Ended)
+			b.crash(before)
+			w.forget(1, 2)
+			b.script.once("CompleteMany", "lock lanes", func() {
+				w.claim(noRoom)
+				must(b.Relinquish(ctx, engine.RelinquishInput{Holder: w.holder, Number: w.number + 2}))(b)
+			})
+			b.applied(must(b.CompleteMany(ctx, late))(b).Ended)
+			b.script.at = nil
+			b.gone(1, 2)
+		},
+	}, {
+		name: "a lost completion repeated in a transaction's place",
+		says: "what ran again beside the late copy of its completion fails without a trace, and its transaction without an effect",
+		only: "locking",
+		run: func(b *bench) {
+			w := b.start("a", "b", "c")
+			late := engine.CompleteManyInput{Leases: []engine.Lease{w.lease(1), w.lease(2), w.lease(3)}}
+			before := b.Position()
+			b.applied(must(b.CompleteMany(ctx, late))(b).Ended)
+			b.crash(before)
+			w.forget(1, 2, 3)
+			b.script.once("Claim", "lock held lanes", func() { b.applied(must(b.CompleteMany(ctx, late))(b).Ended) })
+			b.expect(len(w.claim().Picks) == 3, "not granted again")
+			b.script.at = nil
+			b.expect(w.reschedule(1) == engine.LeaseLost && w.bury(2) == engine.LeaseLost, "an end of a row that is gone")
+			v, err := w.completeTx(3)
+			b.expect(v == engine.LeaseLost && err == nil && b.effects() == 0, "%v, %v, %d effects", v, err, b.effects())
+			other := b.worker("two", "h")
+			b.expire()
+			b.expect(len(other.claim().Picks) == 0, "granted to another")
+			b.expect(slices.Equal(b.Snapshot().Deliveries, nil), "a row came back")
+		},
+	}, {
 		name: "an id issued again",
 		says: "a failover that lost a publish gives its id to another event: the old run's completion must not touch it",
 		only: "locking",

@@ -261,6 +261,16 @@ var raceScenarios = []scenario{
 			b.gone(1)
 		},
 	}, {
+		name: "a head's completion within its chain's",
+		says: "a head that another try completed meanwhile is Applied, and so is what follows it in the same call",
+		run: func(b *bench) {
+			w := b.start("a/k", "b/k", "c/k", "d")
+			step := map[protocol.Semantics]string{protocol.Locking: "lock lanes", protocol.Snapshot: "delete"}[b.mode]
+			b.script.once("CompleteMany", step, func() { b.applied(w.complete(1)) })
+			b.applied(w.complete(1, 2, 4, 3))
+			b.gone(1, 2, 3, 4)
+		},
+	}, {
 		name: "a claim within a completion",
 		says: "the owner's own claim does not hold up its completions, nor they it",
 		run: func(b *bench) {

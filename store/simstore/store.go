@@ -32,8 +32,9 @@ type Options struct {
 	// no lease duration; 0 means 3 s, a tenth of the default lease.
 	LockTimeout time.Duration
 	// Hook, if set, is called before each statement of a live store, with the
-	// store unlocked: a test may call the store from it.
-	Hook func(ctx context.Context, p Point)
+	// store unlocked: a test may call the store from it. Its error is raised by
+	// the statement, as one of [Scheduler].Pause.
+	Hook func(ctx context.Context, p Point) error
 	// IdleTimeout rolls callers' transactions back that were idle for longer;
 	// 0: never. Publish and Complete set shorter ones.
 	IdleTimeout time.Duration
@@ -188,13 +189,19 @@ func (c *call) transact(async bool, lockTimeout time.Duration, body func(t *Tx) 
 func (c *call) now() protocol.Time { return c.db.sched.Now() }
 
 // InTx runs fn in a READ COMMITTED (or snapshot) transaction and commits it
-// when fn returns nil.
+// when fn returns nil. A live store rolls it back as soon as ctx ends, whatever
+// fn is doing; with a Scheduler of the caller's own that is for the caller.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) error {
 	t, err := s.Begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer t.Rollback()
+	if l, ok := s.db.sched.(*live); ok {
+		defer l.whenOver(ctx, func() {
+			t.end(brokenOff(fmt.Errorf("its context ended: %w", context.Cause(ctx))))
+		})()
+	}
 	if err := fn(ctx, t); err != nil {
 		return err
 	}

@@ -167,6 +167,7 @@ func (j *joining) seen(h engine.EventHandler, old *protocol.Subscription, now pr
 		next = *old
 	}
 	if next.Removed && !j.in.Revive {
+		staysRemoved.Hit()
 		j.reply.Removed = append(j.reply.Removed, h)
 		return &next
 	}

@@ -23,6 +23,7 @@ type subject interface {
 	makeDue(ctx context.Context, id engine.DeliveryID) error
 	pause(p Point, do func()) bool
 	crash(ctx context.Context) (can bool, err error)
+	refuse(ctx context.Context, id engine.DeliveryID, refuse bool) (can bool, err error)
 }
 
 // adapted is an opened store as a subject.
@@ -78,6 +79,13 @@ func (a *adapted[Tx]) makeDue(ctx context.Context, id engine.DeliveryID) error {
 }
 
 func (a *adapted[Tx]) pause(p Point, do func()) bool { return a.o.Pause != nil && a.o.Pause(p, do) }
+
+func (a *adapted[Tx]) refuse(ctx context.Context, id engine.DeliveryID, refuse bool) (can bool, err error) {
+	if a.o.Refuse == nil {
+		return false, nil
+	}
+	return true, a.o.Refuse(ctx, id, refuse)
+}
 
 func (a *adapted[Tx]) crash(ctx context.Context) (can bool, err error) {
 	if a.o.Crash == nil {

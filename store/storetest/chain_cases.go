@@ -35,6 +35,18 @@ var chainCases = []kase{
 			b.inOrder(slices.DeleteFunc(got, func(s string) bool { return s == "" }), "a", "b", "c")
 		},
 	}, {
+		name: "a chain whose head another try completes meanwhile",
+		why:  "a retry that overlaps with its first try makes an event run again that succeeded",
+		run: func(b *bench) {
+			w := b.start("a/k", "b/k", "c/k")
+			if len(w.picks) < 3 {
+				b.Skip("the store brings no followers")
+			}
+			b.mustPause(CompleteBegan, func() { b.completeLeases(w.lease("a")) })
+			w.completed("a", "b", "c")
+			b.gone("a", "b", "c")
+		},
+	}, {
 		name: "a chain stops at what is not due",
 		why:  "an event that was put off is overtaken by the next of its key",
 		run: func(b *bench) {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -143,6 +144,44 @@ var isolationCases = []kase{
 				b.rowOf(id, handler)
 				b.rowOf(id, "h")
 			}
+		},
+	}, {
+		name: "a transaction whose context ends",
+		why:  "a handler that hangs keeps its rows locked after its run was given up, and its key stands still until the process ends",
+		run: func(b *bench) {
+			w := b.start("a")
+			ctx, cancel := context.WithCancel(b.ctx)
+			at, hang, over := make(chan error), make(chan struct{}), make(chan error, 1)
+			complete := func(ctx context.Context, tx any) (engine.Verdict, error) {
+				return b.completeIn(ctx, tx, engine.CompleteInput{Lease: w.lease("a"), TTL: ttl})
+			}
+			go func() {
+				over <- b.inTx(ctx, "", func(_ context.Context, tx any) error {
+					err := b.putIn(b.ctx, tx, "hung", "x")
+					if err == nil {
+						_, err = complete(b.ctx, tx)
+					}
+					at <- err
+					<-hang
+					_ = b.putIn(b.ctx, tx, "hung", "y")
+					return nil
+				})
+			}()
+			err := <-at
+			cancel()
+			soon, stop := context.WithTimeout(b.ctx, letGo)
+			defer stop()
+			shared := *b
+			shared.ctx = soon
+			var v engine.Verdict
+			if err == nil {
+				v, err = shared.txLease("", "a", w.lease("a"))
+			}
+			close(hang)
+			b.expect(v == engine.Applied && err == nil, "the row of a transaction that was given up is not free: %v, %v", v, err)
+			err = <-over
+			b.expect(err != nil && !errors.Is(err, engine.ErrCommitUnknown), "a transaction that was rolled back ended with %v", err)
+			b.expect(b.effects("hung") == 0 && b.effects("a") == 1, "%d effects of the one given up, %d of the other", b.effects("hung"), b.effects("a"))
 		},
 	}, {
 		name: "an operator while a transaction is open",

@@ -22,6 +22,10 @@ const (
 	patience = 20 * time.Second
 )
 
+// letGo is how long a store may take to roll a transaction back whose context
+// ended. A variable, for the test of the suite itself.
+var letGo = 10 * time.Second
+
 // bench is one store with what cases do to it.
 type bench struct {
 	testing.TB

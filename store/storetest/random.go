@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"flag"
 	"fmt"
 	"testing"
 	"time"
@@ -16,28 +15,32 @@ import (
 // each reply with the protocol. What a user would lose if it failed: whatever
 // no single case thought of.
 //
-// The number of sequences is rapid's flag -rapid.checks; a store that is slow
-// to open may set a smaller one.
+// The number of sequences is rapid's flag -rapid.checks, a fifth of it with
+// -short; a store that is slow to open may set a smaller one.
 func (h Harness[Tx]) random(t testing.TB) {
-	if testing.Short() {
-		fewer(t)
-	}
 	rapid.Check(t, func(rt *rapid.T) {
-		b := newBench(drawn{t, rt}, h.Semantics, adapt(h.Open(t)))
+		s := &scope{TB: t}
+		defer s.end()
+		b := newBench(drawn{s, rt}, h.Semantics, adapt(h.Open(s)))
 		newClient(b, rt).play()
 	})
 }
 
-// fewer lowers the default number of sequences.
-func fewer(t testing.TB) {
-	f := flag.Lookup("rapid.checks")
-	if f == nil || f.Value.String() != f.DefValue {
-		return
+// scope is a test whose cleanups run at the end of one sequence: hundreds of
+// stores must not stay open until the last one.
+type scope struct {
+	testing.TB
+	cleanups []func()
+}
+
+func (s *scope) Cleanup(f func()) { s.cleanups = append(s.cleanups, f) }
+
+func (s *scope) end() {
+	for len(s.cleanups) > 0 {
+		last := s.cleanups[len(s.cleanups)-1]
+		s.cleanups = s.cleanups[:len(s.cleanups)-1]
+		last()
 	}
-	if err := f.Value.Set("20"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.Value.Set(f.DefValue) })
 }
 
 // drawn is a test whose failures rapid sees, so that it can shrink them.

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -17,12 +18,13 @@ func simHarness(semantics protocol.Semantics, wrap func(*simstore.Store) Subject
 	return Harness[*simstore.Tx]{
 		Semantics: semantics,
 		Open: func(testing.TB) *Opened[*simstore.Tx] {
-			p := &pauses{at: map[string]func(){}}
+			p := &pauses{at: map[string]func(){}, bad: map[engine.DeliveryID]bool{}}
 			s := simstore.NewWith(simstore.Options{Semantics: semantics, Lanes: 16, Hook: p.reached})
 			o := &Opened[*simstore.Tx]{
 				Store: s, Expire: s.ExpireLane, MakeDue: s.MakeDue, Put: put, Count: counter(s),
-				Crash: func(context.Context) error { s.Crash(s.Durable()); return nil },
-				Pause: func(at Point, do func()) bool { return p.set(steps[semantics][at], do) },
+				Crash:  func(context.Context) error { s.Crash(s.Durable()); return nil },
+				Refuse: func(_ context.Context, id engine.DeliveryID, refuse bool) error { p.refuse(id, refuse); return nil },
+				Pause:  func(at Point, do func()) bool { return p.set(steps[semantics][at], do) },
 			}
 			if wrap != nil {
 				o.Store = wrap(s)
@@ -50,11 +52,20 @@ var steps = map[protocol.Semantics]map[Point]string{
 	},
 }
 
-// pauses runs what a case puts at a step, once.
+// pauses runs what a case puts at a step, once, and refuses to write bad rows.
 type pauses struct {
-	mu sync.Mutex
-	at map[string]func()
+	mu  sync.Mutex
+	at  map[string]func()
+	bad map[engine.DeliveryID]bool
 }
+
+func (p *pauses) refuse(id engine.DeliveryID, refuse bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bad[id] = refuse
+}
+
+var errBadRow = engine.Definite(errors.New("a trigger refuses this row"))
 
 func (p *pauses) set(step string, do func()) bool {
 	p.mu.Lock()
@@ -63,15 +74,20 @@ func (p *pauses) set(step string, do func()) bool {
 	return step != ""
 }
 
-func (p *pauses) reached(_ context.Context, at simstore.Point) {
+func (p *pauses) reached(_ context.Context, at simstore.Point) error {
 	p.mu.Lock()
 	step := at.Call + "/" + at.Step
 	do := p.at[step]
 	delete(p.at, step)
+	bad := p.bad[at.Delivery]
 	p.mu.Unlock()
 	if do != nil {
 		do()
 	}
+	if bad {
+		return errBadRow
+	}
+	return nil
 }
 
 var puts atomic.Int64
@@ -108,7 +124,11 @@ func inTx(s *simstore.Store, isolation simstore.Isolation) func(context.Context,
 
 func TestSimstore(t *testing.T) {
 	for _, s := range []protocol.Semantics{protocol.Locking, protocol.Snapshot} {
-		t.Run(s.String(), func(t *testing.T) { Run(t, simHarness(s, nil)) })
+		t.Run(s.String(), func(t *testing.T) {
+			h := simHarness(s, nil)
+			h.Parallel = true
+			Run(t, h)
+		})
 	}
 }
 

@@ -1,20 +1,3 @@
-// Package storetest is the conformance suite that every store of the engine
-// runs: small cases, each with an explanation of what a user would lose, and
-// then long random sequences of calls whose replies are compared with
-// [protocol.State], stepped beside the store.
-//
-// A store's own test is one call:
-//
-//	func TestConformance(t *testing.T) { storetest.Run(t, harness) }
-//
-// What is assumed: the store keeps its clock and leases last; the suite takes
-// leases of an hour and lets time pass through [Opened.Expire] and
-// [Opened.MakeDue] alone. Cases run one after another, each on a store of its
-// own.
-//
-// What is not done: nothing here kills a server or cuts a connection; the
-// simulator and the tests of each store do. Damage that Verify must find needs
-// the store's own means and is tested there.
 package storetest
 
 import (
@@ -36,20 +19,32 @@ type Subject[Tx any] interface {
 type Harness[Tx any] struct {
 	// Semantics is the family whose rules the store follows.
 	Semantics protocol.Semantics
-	// Open returns a fresh, empty store. It is called once per case and once
-	// per random sequence; what it opens it closes with t.Cleanup.
+	// Open returns a fresh, empty store: migrated, without groups, events or
+	// rows. It is called once per case and once per random sequence. What it
+	// opens it closes with t.Cleanup, which runs when the case or the sequence
+	// is over, so that connections do not pile up. It may fail or skip t.
 	Open func(t testing.TB) *Opened[Tx]
+	// Parallel runs the cases at once, as go test's -parallel allows. Open is
+	// then called from many goroutines, and its stores must not see each other:
+	// a schema or a database each.
+	Parallel bool
 }
 
 // Opened is a fresh store and what a test needs beside its methods.
 type Opened[Tx any] struct {
 	Store Subject[Tx]
-	// Expire writes the row of a lane so that its lease has run out.
+	// Expire writes the row of a lane so that its lease has run out by the
+	// store's clock (before now, not at now), and leaves the rest of it as it
+	// is. A lane without a lease is left alone or gets an old date: both will do.
+	// It must not wait for a completion that has locked the lane FOR KEY SHARE:
+	// in PostgreSQL a plain UPDATE of the one column.
 	Expire func(ctx context.Context, lane engine.LaneID) error
-	// MakeDue writes the row of a pending delivery so that it is due.
+	// MakeDue writes the row of a pending delivery so that it is due by the
+	// store's clock, and leaves the rest of it as it is, the fence too.
 	MakeDue func(ctx context.Context, id engine.DeliveryID) error
 	// Put adds a row of the user's own inside tx; two Puts of one key are two
-	// rows. Count counts the committed rows of a key.
+	// rows, so the table has a key of its own. Count counts the committed rows of
+	// a key, outside of any transaction.
 	Put   func(ctx context.Context, tx Tx, key, value string) error
 	Count func(ctx context.Context, key string) (int, error)
 	// Levels are isolation levels, other than that of InTx, under which
@@ -57,8 +52,16 @@ type Opened[Tx any] struct {
 	Levels []Level[Tx]
 	// Pause arranges that do runs once, the next time that a call reaches the
 	// point, while that call waits. It returns false when the store has no
-	// such point; a nil Pause has none.
+	// such point; a nil Pause has none, and the cases that need one are skipped.
+	// do calls the store, and may itself reach the point, which then does
+	// nothing.
 	Pause func(p Point, do func()) bool
+	// Refuse makes every write of one delivery's row fail with an error that the
+	// store takes as definite, an UPDATE and a DELETE by whatever call, or heals
+	// the row. Other rows, and the lane, stay writable. In PostgreSQL: a trigger
+	// BEFORE UPDATE OR DELETE that looks the id up in a table and raises
+	// check_violation. Optional.
+	Refuse func(ctx context.Context, id engine.DeliveryID, refuse bool) error
 	// Crash ends the store as a power cut would, and brings it back: open
 	// transactions are gone, what was committed is there. Optional.
 	Crash func(ctx context.Context) error
@@ -112,7 +115,7 @@ type kase struct {
 func allCases() []kase {
 	var all []kase
 	for _, list := range [][]kase{
-		publishCases, leaseCases, finishCases, operateCases, chainCases, attackCases, isolationCases, loadCases,
+		publishCases, leaseCases, finishCases, stuckCases, operateCases, chainCases, attackCases, isolationCases, loadCases,
 	} {
 		all = append(all, list...)
 	}
@@ -122,9 +125,15 @@ func allCases() []kase {
 // Run runs the whole suite against a store.
 func Run[Tx any](t *testing.T, h Harness[Tx]) {
 	for _, c := range allCases() {
-		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) { h.play(t, c) })
+		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
+			if h.Parallel {
+				t.Parallel()
+			}
+			h.play(t, c)
+		})
 	}
 	t.Run("random_commands", func(t *testing.T) { h.random(t) })
+	t.Run("histories", func(t *testing.T) { h.histories(t) })
 }
 
 // play runs one case on a store of its own.

@@ -96,6 +96,11 @@ type (
 	dropsRest         struct{ sim }
 	renewsForAll      struct{ sim }
 	buriesSilently    struct{ sim }
+	hangsOn           struct{ sim }
+	stopsAtBadRow     struct{ sim }
+	neverRetriesStuck struct{ sim }
+	hidesStuck        struct{ sim }
+	failsTakeover     struct{ sim }
 )
 
 func (s losesCompletions) CompleteMany(ctx context.Context, in engine.CompleteManyInput) (engine.CompleteManyReply, error) {
@@ -235,6 +240,39 @@ func (s buriesSilently) Unsubscribe(ctx context.Context, in engine.UnsubscribeIn
 	return s.sim.Unsubscribe(ctx, in)
 }
 
+func (s hangsOn) InTx(ctx context.Context, fn func(ctx context.Context, tx *simstore.Tx) error) error {
+	return s.sim.InTx(context.WithoutCancel(ctx), func(_ context.Context, tx *simstore.Tx) error { return fn(ctx, tx) })
+}
+
+func (s stopsAtBadRow) CompleteMany(ctx context.Context, in engine.CompleteManyInput) (engine.CompleteManyReply, error) {
+	reply, err := s.sim.CompleteMany(ctx, in)
+	for _, e := range reply.Ended {
+		if e.Err != nil {
+			return engine.CompleteManyReply{}, e.Err
+		}
+	}
+	return reply, err
+}
+
+func (s neverRetriesStuck) Claim(ctx context.Context, in engine.ClaimInput) (engine.ClaimReply, error) {
+	in.RetryStuck = false
+	return s.sim.Claim(ctx, in)
+}
+
+func (s hidesStuck) Verify(ctx context.Context) (engine.VerifyReply, error) {
+	reply, err := s.sim.Verify(ctx)
+	reply.Findings = slices.DeleteFunc(reply.Findings, func(f engine.Finding) bool { return f.Check == "stuck" })
+	return reply, err
+}
+
+func (s failsTakeover) Claim(ctx context.Context, in engine.ClaimInput) (engine.ClaimReply, error) {
+	reply, err := s.sim.Claim(ctx, in)
+	if reply.Stuck > 0 && len(reply.Picks) > 0 {
+		return engine.ClaimReply{}, errBadRow
+	}
+	return reply, err
+}
+
 // wrongStores names the case that must reject each.
 var wrongStores = []struct {
 	name string
@@ -264,6 +302,11 @@ var wrongStores = []struct {
 	{"revives", func(s sim) Subject[*simstore.Tx] { return revives{s} }, "a start does not revive a removed handler", false},
 	{"drops the rest of a chain", func(s sim) Subject[*simstore.Tx] { return dropsRest{s} }, "a failed head releases the rest with it", false},
 	{"renews for all", func(s sim) Subject[*simstore.Tx] { return renewsForAll{s} }, "renewals", true},
+	{"hangs on", func(s sim) Subject[*simstore.Tx] { return hangsOn{s} }, "a transaction whose context ends", false},
+	{"stops at a bad row", func(s sim) Subject[*simstore.Tx] { return stopsAtBadRow{s} }, "a bad row among many completions", false},
+	{"never retries what is stuck", func(s sim) Subject[*simstore.Tx] { return neverRetriesStuck{s} }, "stuck rows of a free lane are tried again", false},
+	{"hides what is stuck", func(s sim) Subject[*simstore.Tx] { return hidesStuck{s} }, "a failure that cannot be recorded is stuck", false},
+	{"fails a takeover at a bad row", func(s sim) Subject[*simstore.Tx] { return failsTakeover{s} }, "a charge that cannot be recorded is stuck", false},
 	{"deletes for bury", func(s sim) Subject[*simstore.Tx] { return buriesSilently{s} }, "an unsubscribed handler's work is buried", true},
 }
 
@@ -281,6 +324,8 @@ func caseNamed(t *testing.T, name string) kase {
 // TestWrongStoresAreRejected: a suite that cannot fail says nothing.
 func TestWrongStoresAreRejected(t *testing.T) {
 	noFailFiles(t)
+	letGo = 300 * time.Millisecond
+	defer func() { letGo = 10 * time.Second }()
 	for _, w := range wrongStores {
 		for _, semantics := range []protocol.Semantics{protocol.Locking, protocol.Snapshot} {
 			t.Run(w.name+"/"+semantics.String(), func(t *testing.T) {
@@ -309,6 +354,24 @@ func noFailFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = f.Value.Set(before) })
+	}
+}
+
+// TestSequencesCloseTheirStores: a server has few connections, and a run of
+// random commands opens hundreds of stores.
+func TestSequencesCloseTheirStores(t *testing.T) {
+	h := simHarness(protocol.Locking, nil)
+	open, most := 0, 0
+	inner := h.Open
+	h.Open = func(t testing.TB) *Opened[*simstore.Tx] {
+		open++
+		most = max(most, open)
+		t.Cleanup(func() { open-- })
+		return inner(t)
+	}
+	h.random(t)
+	if open != 0 || most != 1 {
+		t.Errorf("%d stores were open at once, %d still are", most, open)
 	}
 }
 
