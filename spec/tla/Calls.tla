@@ -417,7 +417,8 @@ Replied(c, list, refusals) ==
 
 CompleteManyBy(c) ==
   \E refused \in SUBSET (BadRows \cap {l.delivery : l \in Range(c.leases)}) :
-    LET a == [leases |-> c.leases, verdicts |-> << >>, refused |-> refused, seen |-> 0] IN
+    LET a == [leases |-> c.leases, verdicts |-> << >>, refused |-> refused,
+              unlisted |-> {}, seen |-> 0] IN
     /\ store' = CompleteManyEffect(store, a)
     /\ ledger' = RecordCompleteMany(ledger, store, a)
     /\ Replied(c, c.leases, CompleteManyRefusals(store, a))

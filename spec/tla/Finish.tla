@@ -23,13 +23,11 @@ InPlaceRefusal(s, l) ==
                /\ ~Guard("End.row lane", s.deliveries[l.delivery].lane = l.lane) THEN "row lane"
      ELSE ""
 
-(* What every end needs of the lane. The list is not looked at again when it *)
-(* was read in an earlier store (see CompleteMany).                          *)
-EndRefusal(s, l, unlisted) ==
+(* What every end needs of the lane.                                         *)
+EndRefusal(s, l) ==
   LET o == InPlaceRefusal(s, l)
   IN IF o # "" THEN o
-     ELSE IF ~unlisted /\ ~Guard("End.in flight", Entry(l) \in s.lanes[l.lane].inFlight)
-       THEN "in flight"
+     ELSE IF ~Guard("End.in flight", Entry(l) \in s.lanes[l.lane].inFlight) THEN "in flight"
      ELSE GoOnRefusal(s, l)
 
 (* The row is there and not dead.                                            *)
@@ -46,9 +44,10 @@ PendRefusal(s, l) ==
 (* in the same call was not. Fields: leases (a sequence), verdicts, refused  *)
 (* (ids: definite errors), seen.                                             *)
 (*                                                                           *)
-(* With seen a locking store read the lane's list in an earlier store, where *)
-(* it is judged: FOR KEY SHARE does not read what a newer claim of the same  *)
-(* holder made of it (docs/adr, 11).                                         *)
+(* Unlisted (ids) are those Applied though a newer call of the same holder   *)
+(* has taken them off the lane's list since the call read it: FOR KEY SHARE  *)
+(* does not read a lane again (docs/adr, 11). They, and with seen a LeaseLost*)
+(* are judged in the stores from seen on.                                    *)
 
 (* A snapshot store judges a row that is there by its fence alone: whatever  *)
 (* took the run away has written the row.                                    *)
@@ -58,9 +57,19 @@ DeleteRefusal(s, l) ==
   ELSE IF ~Guard("CompleteMany.fence", r.fence = l.fence) THEN "fence"
   ELSE GoOnRefusal(s, l)
 
-CompleteAloneRefusal(s, l, seen) ==
+(* Without the list. The holder may have given the lane back meanwhile;      *)
+(* nobody takes it over before the completion ends. When the row was gone by *)
+(* then, nothing changes.                                                    *)
+UnlistedRefusal(s, l) ==
+  LET free == /\ l.lane \in DOMAIN s.lanes
+              /\ s.lanes[l.lane].holder = Nobody /\ s.lanes[l.lane].lastHolder = l.holder
+      o == InPlaceRefusal(s, IF free THEN [l EXCEPT !.holder = Nobody] ELSE l)
+  IN IF ~Exists(s, l.delivery) THEN "" ELSE IF o # "" THEN o ELSE GoOnRefusal(s, l)
+
+CompleteAloneRefusal(s, l, unlisted) ==
   LET o == IF Snapshot /\ Exists(s, l.delivery) THEN DeleteRefusal(s, l)
-           ELSE EndRefusal(s, l, Locking /\ seen # 0)
+           ELSE IF Locking /\ unlisted THEN UnlistedRefusal(s, l)
+           ELSE EndRefusal(s, l)
   IN IF o # "" THEN o
      ELSE IF ~Guard("CompleteMany.pending", ~IsDead(s, l.delivery)) THEN "pending" ELSE ""
 
@@ -75,9 +84,9 @@ CompleteOneRefusal(s, a, refusals) ==
       before == IF l.after = NoDelivery THEN 0 ELSE PlaceOf(a.leases, i - 1, l.after)
   IN IF l.delivery \in a.refused THEN "refused"
      ELSE IF a.seen # 0 /\ a.verdicts[i] = "LeaseLost" THEN "seen"
-     ELSE IF before = 0 THEN CompleteAloneRefusal(s, l, a.seen)
+     ELSE IF before = 0 THEN CompleteAloneRefusal(s, l, l.delivery \in a.unlisted)
      ELSE IF ~Guard("CompleteMany.after", refusals[before] = "") THEN "after"
-     ELSE CompleteAloneRefusal(s, [l EXCEPT !.after = NoDelivery], a.seen)
+     ELSE CompleteAloneRefusal(s, [l EXCEPT !.after = NoDelivery], l.delivery \in a.unlisted)
 
 RECURSIVE CompleteFrom(_, _, _)
 CompleteFrom(s, a, refusals) ==
@@ -107,7 +116,7 @@ IsLost(s, l) ==
 
 CompleteRefusal(s, a) ==
   LET l == a.lease
-      held == EndRefusal(s, l, FALSE)
+      held == EndRefusal(s, l)
       o == IF held # "" /\ a.verdict = "Applied" /\ IsLost(s, l) THEN GoOnRefusal(s, l) ELSE held
       p == PendRefusal(s, l)
   IN IF a.seen # 0 /\ a.verdict = "LeaseLost" THEN "seen"
@@ -128,7 +137,7 @@ CompleteEffect(s, a) == Delete(s, {a.lease.delivery})
 (* good, and only the lane is written.                                       *)
 
 FinishRefusal(s, a) ==
-  LET o == EndRefusal(s, a.lease, FALSE)
+  LET o == EndRefusal(s, a.lease)
   IN IF a.seen # 0 /\ a.verdict = "LeaseLost" THEN "seen"
      ELSE IF o # "" THEN o
      \* A refused write of a snapshot store conflicts with nobody.

@@ -49,12 +49,6 @@ ToldEach(refusals, verdicts) ==
   ELSE First(Len(refusals), LAMBDA i :
          IF refusals[i] = "refused" THEN "" ELSE Told(refusals[i], verdicts[i]))
 
-(* A follower that a store refused together with its predecessor, in one     *)
-(* call, stands in the trace by itself, where it might have been Applied.    *)
-RefusedTogether(a) ==
-  Len(a.leases) = 1 /\ Len(a.verdicts) = 1
-  /\ a.leases[1].after # NoDelivery /\ a.verdicts[1] = "LeaseLost"
-
 ToldCharged(refusal, expected, said) ==
   IF refusal # "" THEN refusal ELSE IF expected # said THEN "charged" ELSE ""
 
@@ -68,8 +62,7 @@ Objection(s, action, a) ==
          LET r == ChargeLostRefusal(s, a)
          IN IF r # "" THEN r ELSE ToldCharged(r, ChargeLostCharged(s, a), a.charged)
     [] action = "ExtendLease" -> Told(ExtendLeaseRefusal(s, a), a.verdict)
-    [] action = "CompleteMany" ->
-         IF RefusedTogether(a) THEN "" ELSE ToldEach(CompleteManyRefusals(s, a), a.verdicts)
+    [] action = "CompleteMany" -> ToldEach(CompleteManyRefusals(s, a), a.verdicts)
     [] action = "Complete" -> Told(CompleteRefusal(s, a), a.verdict)
     [] action = "Reschedule" -> ToldEnd(RescheduleRefusal(s, a), a)
     [] action = "Snooze" -> ToldEnd(SnoozeRefusal(s, a), a)
@@ -87,7 +80,7 @@ After(s, action, a) ==
     [] action = "Claim" -> ClaimEffect(s, a)
     [] action = "TakeOver" -> TakeOverEffect(s, a)
     [] action = "ChargeLost" -> ChargeLostEffect(s, a)
-    [] action = "CompleteMany" -> IF RefusedTogether(a) THEN s ELSE CompleteManyEffect(s, a)
+    [] action = "CompleteMany" -> CompleteManyEffect(s, a)
     [] action = "Release" -> ReleaseEffect(s, a)
     [] action = "Requeue" -> RequeueEffect(s, a)
     [] action = "Purge" -> PurgeEffect(s, a)
@@ -103,38 +96,56 @@ After(s, action, a) ==
     [] action = "Bury" -> IF a.verdict = "Applied" \/ a.refused THEN BuryEffect(s, a) ELSE s
 
 ---------------------------------------------------------------------------
-(* Reads of an earlier store. With seen, the picks of a claim and the        *)
-(* verdicts of LeaseLost were decided on the store at that position, and so, *)
-(* in a locking store, was what the lane listed. What is right by now was    *)
-(* right to commit; else it must have been right there.                      *)
-
-LaneGuards == {"lane", "epoch", "holder", "in flight"}
-
-ToldEarlier(refusal, verdict) ==
-  IF verdict = "Applied" /\ refusal \in LaneGuards THEN refusal
-  ELSE IF verdict = "LeaseLost" /\ refusal = "" THEN "verdict"
-  ELSE ""
-
-ToldEarlierEach(refusals, verdicts) ==
-  First(Len(refusals), LAMBDA i : ToldEarlier(refusals[i], verdicts[i]))
-
-ObjectionThere(s, action, a) ==
-  LET there == [a EXCEPT !.seen = 0] IN
-  CASE action = "Claim" -> PicksRefusal(s, there)
-    [] action = "CompleteMany" ->
-         IF RefusedTogether(a) THEN ""
-         ELSE ToldEarlierEach(CompleteManyRefusals(s, there), a.verdicts)
-    [] action = "Release" -> ToldEarlierEach(ReleaseRefusals(s, there), a.verdicts)
-    [] action = "Complete" -> ToldEarlier(CompleteRefusal(s, there), a.verdict)
-    [] OTHER -> ToldEarlier(FinishRefusal(s, there), a.verdict)
+(* Reads of an earlier store. With seen, the picks of a claim, verdicts of   *)
+(* LeaseLost, and what is unlisted were decided on the store at that         *)
+(* position; of a whole CompleteMany, each lease by itself, on any store from*)
+(* there on, since a locking store reads some leases again. What is right by *)
+(* now was right to commit.                                                  *)
 
 (* A commit without an action of the protocol leaves the store as it was.    *)
 LastKept(position) == Greatest({p \in DOMAIN kept : p <= position})
 
+PlacesOf(e) ==
+  LET first == LastKept(e.args.seen)
+  IN IF e.action = "CompleteMany" THEN {p \in DOMAIN kept : p >= first} ELSE {first}
+
+(* The refusals of an end, as if it stood in store s.                        *)
+RefusalsThere(s, action, a) ==
+  LET there == [a EXCEPT !.seen = 0] IN
+  CASE action = "CompleteMany" -> CompleteManyRefusals(s, [there EXCEPT !.unlisted = {}])
+    [] action = "Release" -> ReleaseRefusals(s, there)
+    [] action = "Complete" -> <<CompleteRefusal(s, there)>>
+    [] OTHER -> <<FinishRefusal(s, there)>>
+
+VerdictsOf(a) == IF "verdicts" \in DOMAIN a THEN a.verdicts ELSE <<a.verdict>>
+
+(* The verdicts that were decided earlier and would be others in store s.    *)
+WrongIn(s, e) ==
+  LET a == e.args
+      refusals == RefusalsThere(s, e.action, a)
+      earlier(i) ==
+        \/ VerdictsOf(a)[i] = "LeaseLost"
+        \/ e.action = "CompleteMany" /\ a.leases[i].delivery \in a.unlisted
+  IN {i \in DOMAIN refusals : earlier(i) /\ VerdictOf(refusals[i]) # VerdictsOf(a)[i]}
+
+(* A refusal, or "verdict" where the store refused what every guard allows.  *)
+ObjectionTo(e, i) ==
+  LET refusal == RefusalsThere(kept[LastKept(e.args.seen)], e.action, e.args)[i]
+  IN IF refusal = "" THEN "verdict" ELSE refusal
+
+ObjectionToEnd(e) ==
+  LET now == WrongIn(store, e)
+      wrong == {i \in now : \A p \in PlacesOf(e) : i \in WrongIn(kept[p], e)}
+  IN IF now = {} \/ wrong = {} THEN "" ELSE ObjectionTo(e, Least(wrong))
+
+ObjectionToPicks(e) ==
+  IF PicksRefusal(store, e.args) = "" THEN ""
+  ELSE PicksRefusal(kept[LastKept(e.args.seen)], e.args)
+
 ObjectionEarlier(e) ==
   IF "seen" \notin DOMAIN e.args THEN ""
-  ELSE IF e.args.seen = 0 \/ ObjectionThere(store, e.action, e.args) = "" THEN ""
-  ELSE ObjectionThere(kept[LastKept(e.args.seen)], e.action, e.args)
+  ELSE IF e.args.seen = 0 THEN ""
+  ELSE IF e.action = "Claim" THEN ObjectionToPicks(e) ELSE ObjectionToEnd(e)
 
 ---------------------------------------------------------------------------
 (* What a refusal prints beside the guard: the lanes and rows of the store   *)

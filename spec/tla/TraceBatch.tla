@@ -29,8 +29,9 @@ OfClaim(lane, holder, number, handlers, running, picks, suspectRunning, renew,
    unstuck |-> unstuck, seen |-> seen]
 OfComplete(lease, verdict, seen) ==
   [lease |-> lease, verdict |-> verdict, seen |-> seen]
-OfCompleteMany(leases, verdicts, seen, refused) ==
-  [leases |-> leases, verdicts |-> verdicts, seen |-> seen, refused |-> refused]
+OfCompleteMany(leases, verdicts, seen, refused, unlisted) ==
+  [leases |-> leases, verdicts |-> verdicts, seen |-> seen, refused |-> refused,
+   unlisted |-> unlisted]
 OfExtendLease(lane, epoch, holder, ttl, now, clock, verdict) ==
   [lane |-> lane, epoch |-> epoch, holder |-> holder, ttl |-> ttl, now |-> now,
    clock |-> clock, verdict |-> verdict]
@@ -99,7 +100,7 @@ OfLine(11,"Publish",8,FALSE,OfPublish(7,<<OfPublished(OfEvent("e1","type0",
   "e1","handlerb",0,"k0",4,"pending",7,0,0,0,0),OfRow(5,"e1","handlerc",
   0,"k0",5,"pending",7,0,0,0,0)>>,"Added")>>)),
 OfLine(12,"CompleteMany",9,FALSE,OfCompleteMany(<<OfLease(1,0,1,"~h0",34,
-  0,0)>>,<<"Applied">>,0,{})),
+  0,0)>>,<<"Applied">>,0,{},{})),
 OfLine(13,"Complete",10,FALSE,OfComplete(OfLease(2,0,1,"~h0",36,0,0),"Applied",
   0)),
 OfLine(14,"Claim",11,FALSE,OfClaim(0,"~h0",38,V2,{},<<OfPick(3,0,0)>>,FALSE,
@@ -107,7 +108,7 @@ OfLine(14,"Claim",11,FALSE,OfClaim(0,"~h0",38,V2,{},<<OfPick(3,0,0)>>,FALSE,
 OfLine(15,"Claim",12,FALSE,OfClaim(0,"~h0",40,V2,{V4},<<OfPick(4,0,0)>>,
   FALSE,TRUE,{<<12,30>>,<<13,31>>},12,13,21,{},0)),
 OfLine(16,"CompleteMany",13,FALSE,OfCompleteMany(<<OfLease(3,0,1,"~h0",38,
-  0,0)>>,<<"Applied">>,0,{})),
+  0,0)>>,<<"Applied">>,0,{},{})),
 OfLine(17,"Complete",14,FALSE,OfComplete(OfLease(4,0,1,"~h0",40,0,0),"Applied",
   0)),
 OfLine(18,"Claim",15,FALSE,OfClaim(0,"~h0",42,V2,{},<<OfPick(5,0,0)>>,FALSE,
@@ -115,7 +116,7 @@ OfLine(18,"Claim",15,FALSE,OfClaim(0,"~h0",42,V2,{},<<OfPick(5,0,0)>>,FALSE,
 OfLine(19,"Claim",16,FALSE,OfClaim(0,"~h0",44,V2,{V5},<<>>,FALSE,TRUE,{<<16,
   34>>,<<17,35>>},16,17,23,{},0)),
 OfLine(20,"CompleteMany",17,FALSE,OfCompleteMany(<<OfLease(5,0,1,"~h0",42,
-  0,0)>>,<<"Applied">>,0,{})),
+  0,0)>>,<<"Applied">>,0,{},{})),
 OfLine(21,"Relinquish",18,FALSE,OfRelinquish(0,"~h0",45,0,{},"Applied"))>>
 V6 == {OfPair("type0","handlerb"),OfPair("type1","handlerb")}
 V7 == {"handlerb"}

@@ -254,8 +254,7 @@ func elements(e *event, field string) []map[string]any {
 }
 
 // flip turns a verdict round. A snapshot store's Complete may be right either
-// way while its takeover is not charged; a follower told alone was perhaps
-// refused with its predecessor; a refused row has no verdict.
+// way while its takeover is not charged; a refused row has no verdict.
 func flip(t *trace, e *event, from, to string) *edit {
 	switch e.action {
 	case "ExtendLease", "Relinquish":
@@ -279,9 +278,9 @@ func flip(t *trace, e *event, from, to string) *edit {
 }
 
 func flipOne(e *event, from, to string) *edit {
-	leases, verdicts := elements(e, "Leases"), e.args["Verdicts"].([]any)
+	verdicts := e.args["Verdicts"].([]any)
 	refused, _ := e.args["Refused"].([]any)
-	if !now(e) || len(refused) > 0 || len(leases) == 1 && leases[0]["After"] != tooSmall {
+	if !now(e) || len(refused) > 0 {
 		return nil
 	}
 	i := slices.Index(verdicts, any(from))

@@ -160,6 +160,11 @@ func (t *trace) mark() {
 		if seen, ok := e.args["Seen"].(json.Number); ok && seen != "0" {
 			position, _ := seen.Int64()
 			want(position)
+			if e.action == "CompleteMany" { // judged in any store from there on
+				for _, later := range last[upTo(position):] {
+					later.keep = true
+				}
+			}
 		}
 		switch n := len(last); {
 		case e.action == storeCrash:

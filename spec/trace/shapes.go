@@ -96,7 +96,7 @@ var shapes = map[string]shape{
 	"ChargeLost": recordOf("ChargeLost", is(number, "Lane"), one("Refused", ids), one("Charged", ids)),
 	"ExtendLease": recordOf("ExtendLease", is(number, "Lane", "Epoch"), is(holder, "Holder"), is(length, "TTL"),
 		is(moment, "Now", "Clock"), is(text, "Verdict")),
-	"CompleteMany": recordOf("CompleteMany", many, one("Refused", ids)),
+	"CompleteMany": recordOf("CompleteMany", many, one("Refused", ids), one("Unlisted", ids)),
 	"Complete":     recordOf("Complete", end),
 	"Reschedule":   recordOf("Reschedule", keeping, is(length, "Delay")),
 	"Snooze":       recordOf("Snooze", keeping, is(length, "Delay")),
