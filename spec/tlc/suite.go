@@ -56,8 +56,8 @@ func readSuite(dir string) ([]entry, error) {
 
 var heading = regexp.MustCompile(`(?m)^# (\w+): +(.*?)[ \t]*$`)
 
-// readAbout reads what the comments "# Module: text" of suite.txt say of each
-// module.
+// readAbout reads the first sentence that the comments "# Module: text" of
+// suite.txt say of each module.
 func readAbout(dir string) (map[string]string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "suite.txt"))
 	if err != nil {
@@ -65,7 +65,7 @@ func readAbout(dir string) (map[string]string, error) {
 	}
 	about := map[string]string{}
 	for _, match := range heading.FindAllStringSubmatch(string(text), -1) {
-		about[match[1]] = match[2]
+		about[match[1]], _, _ = strings.Cut(match[2], ". ")
 	}
 	return about, nil
 }
