@@ -1,6 +1,6 @@
 # Each target is a line or two of the go command, so that people learn that.
 .DEFAULT_GOAL := help
-.PHONY: help build fmt-check vet staticcheck lint test race determinism seeds mutants corpus tlc tlc-full traces fuzz-short bench ci clean
+.PHONY: help build fmt-check vet staticcheck lint test race determinism seeds mutants corpus tlc tlc-full twin twin-full traces fuzz-short bench ci clean
 
 # Seeds for `make seeds`, and seeds per mutant for `make mutants`.
 N ?= 20000
@@ -60,6 +60,12 @@ tlc: ## check the specification with TLC: every small config (needs Java)
 
 tlc-full: ## check it with the large configs too
 	go run ./spec/tlc -full
+
+twin: ## the Go twins of the specification: the same counts as TLC's, small configs
+	go run ./spec/twin
+
+twin-full: ## the twins of the large configs too
+	go run ./spec/twin -full
 
 traces: ## step TRACES traces of the simulator through the specification, and find a changed field in each
 	rm -rf bin/traces

@@ -63,6 +63,16 @@ func TestStale(t *testing.T) {
 	}
 }
 
+// A large config may wait for a free machine; a small one may not.
+func TestWithoutRecord(t *testing.T) {
+	for large, want := range map[bool]string{true: "", false: "has no record in results.json"} {
+		e := entry{module: "Tiny", config: "TinyPass", large: large}
+		if got := e.outdated(t.TempDir(), record{}, false); got != want {
+			t.Errorf("large %v: %q, want %q", large, got, want)
+		}
+	}
+}
+
 func appendTo(t *testing.T, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
