@@ -1,9 +1,11 @@
 # Each target is a line or two of the go command, so that people learn that.
 .DEFAULT_GOAL := help
-.PHONY: help build fmt-check vet staticcheck lint test race determinism seeds mutants corpus fuzz-short bench ci clean
+.PHONY: help build fmt-check vet staticcheck lint test race determinism seeds mutants corpus tlc tlc-full twin twin-full traces fuzz-short bench ci clean
 
 # Seeds for `make seeds`, and seeds per mutant for `make mutants`.
 N ?= 20000
+# Traces for `make traces`.
+TRACES ?= 200
 # Time per fuzz target for `make fuzz-short`.
 FUZZTIME ?= 10s
 
@@ -32,7 +34,7 @@ lint: ## the rules of internal/lint over the whole tree
 
 test: ## all that a change must pass
 	go test ./...
-	$(MAKE) lint staticcheck race corpus determinism
+	$(MAKE) lint staticcheck race corpus determinism tlc
 	$(MAKE) seeds N=500
 	go run ./cmd/relaysim mutants -seeds 3000 -enough 2
 
@@ -52,6 +54,24 @@ mutants: N = 400
 
 corpus: ## replay the minimised schedules of past failures
 	go run ./cmd/relaysim -replay sim/testdata/corpus
+
+tlc: ## check the specification with TLC: every small config (needs Java)
+	go run ./spec/tlc
+
+tlc-full: ## check it with the large configs too
+	go run ./spec/tlc -full
+
+twin: ## the Go twins of the specification: the same counts as TLC's, small configs
+	go run ./spec/twin
+
+twin-full: ## the twins of the large configs too
+	go run ./spec/twin -full
+
+traces: ## step TRACES traces of the simulator through the specification, and find a changed field in each
+	rm -rf bin/traces
+	go run ./cmd/relaysim -seeds $(TRACES) -trace bin/traces
+	go run ./spec/trace bin/traces
+	go run ./spec/trace -corrupt $(TRACES) bin/traces
 
 fuzz-short: ## run each fuzz target for FUZZTIME (10s)
 	bash scripts/fuzz.sh $(FUZZTIME)

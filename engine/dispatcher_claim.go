@@ -340,12 +340,17 @@ func (d *Dispatcher) relinquishIdle(at Instant) bool {
 		return false
 	}
 	probeIdle.Hit()
+	d.relinquish(at, idle)
+	return true
+}
+
+// relinquish gives lanes back; nil means every lane of this holder.
+func (d *Dispatcher) relinquish(at Instant, lanes []LaneEpoch) {
 	d.number++
 	d.send(at, RelinquishInput{
-		Holder: d.cfg.Holder, Group: d.group, Number: d.number, Lanes: idle,
+		Holder: d.cfg.Holder, Group: d.group, Number: d.number, Lanes: lanes,
 		Running: d.running(), Keep: d.unsettledLanes(), NotAfter: d.notAfter(at),
 	}, nil)
-	return true
 }
 
 func (d *Dispatcher) laneBusy(id LaneEpoch) bool {

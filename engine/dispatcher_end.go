@@ -472,13 +472,20 @@ func (d *Dispatcher) completionsReturned(at Instant, c *call, in CallReturned) {
 // behind it in the chain cannot be completed any more and is given back.
 func (d *Dispatcher) completionLost(at Instant, c *chain, j *job) {
 	d.observeEnd(ObservedLeaseLost, c, j, nil)
-	d.releaseAfter(at, c, j)
+	leave := jobReleasing
+	if head := c.members[0]; head != j && head.state == jobEnding && !head.asked {
+		// It was refused for its predecessor alone, whose own end takes it
+		// along: released later, a takeover in between would charge it.
+		leave = jobRest
+	}
+	for _, later := range c.after(j) {
+		d.putAside(at, c, later, leave)
+	}
 	if j.lease.After != 0 {
 		probeFollowerLost.Hit()
-		// It may have been refused for its predecessor alone, and its lane
-		// lists it still.
+		// Its lane may list it still.
 		j.asked, j.unsure, j.retry = false, false, retryState{}
-		d.set(j, jobReleasing)
+		d.set(j, leave)
 		return
 	}
 	d.remove(c, j)

@@ -56,7 +56,11 @@ func (d *Dispatcher) finishStop(at Instant) {
 		return
 	}
 	d.wake.at(at, giveUp)
-	if d.unfinished() || d.laneCallOutstanding() {
+	if d.laneCallOutstanding() {
+		return
+	}
+	if d.unfinished() {
+		d.relinquishDone(at)
 		return
 	}
 	if len(d.lanes) == 0 && !d.claim.abandoned {
@@ -67,11 +71,25 @@ func (d *Dispatcher) finishStop(at Instant) {
 		d.wake.at(at, d.claim.retry.next)
 		return
 	}
-	d.number++
-	d.send(at, RelinquishInput{
-		Holder: d.cfg.Holder, Group: d.group, Number: d.number,
-		Running: d.running(), Keep: d.unsettledLanes(), NotAfter: d.notAfter(at),
-	}, nil)
+	d.relinquish(at, nil)
+}
+
+// relinquishDone gives lanes back on which nothing is left to end: one handler
+// that takes its time must not keep the others' lanes from the next worker.
+func (d *Dispatcher) relinquishDone(at Instant) {
+	if d.claim.abandoned {
+		return // the last Relinquish names every lane
+	}
+	var done []LaneEpoch
+	for _, l := range d.lanes {
+		if !d.laneBusy(l.LaneEpoch) {
+			done = append(done, l.LaneEpoch)
+		}
+	}
+	if len(done) > 0 {
+		probeStopLanesFirst.Hit()
+		d.relinquish(at, done)
+	}
 }
 
 // unfinished reports whether an end must still be sent or learnt.

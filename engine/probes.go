@@ -96,6 +96,8 @@ var (
 var (
 	// What was granted and not started goes back.
 	probeStopReleases = probe.New("dispatcher: a stop released what waited")
+	// Lanes without anything left to end went back while a handler still ran.
+	probeStopLanesFirst = probe.New("dispatcher: a stop gave lanes back while a run went on")
 	// Handlers that overstay the grace are cancelled.
 	probeStopCancels = probe.New("dispatcher: a stop cancelled a run")
 	// The store did not answer for a whole lease after the grace.

@@ -9,7 +9,6 @@ import (
 var badrow = &Kind{
 	Name:     "badrow",
 	Says:     "every write of one delivery's row fails for good, until the faults stop",
-	Action:   "BadRow",
 	Target:   OnRow,
 	Variants: 1,
 	Rate:     200,

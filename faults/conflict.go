@@ -9,7 +9,6 @@ import (
 var conflict = &Kind{
 	Name:     "conflict",
 	Says:     "a statement fails with a serialization failure, a deadlock or a write conflict",
-	Action:   "Conflict",
 	Target:   OnStatement,
 	Variants: 1,
 	Rate:     30,

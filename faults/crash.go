@@ -5,7 +5,6 @@ import "time"
 var crash = &Kind{
 	Name:     "crash",
 	Says:     "a worker's process dies and stays away for less or more than a lease",
-	Action:   "Crash",
 	Target:   OnWorker,
 	Variants: 4,
 	Rate:     150,

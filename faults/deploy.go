@@ -3,7 +3,6 @@ package faults
 var deploy = &Kind{
 	Name:     "deploy",
 	Says:     "a worker is replaced by one with another set of handlers",
-	Action:   "Deploy",
 	Target:   OnWorker,
 	Variants: 15,
 	Rate:     80,

@@ -3,7 +3,6 @@ package faults
 var duplicate = &Kind{
 	Name:     "duplicate",
 	Says:     "a publisher publishes the same events again",
-	Action:   "Publish",
 	Target:   OnBatch,
 	Variants: 2,
 	Rate:     1000,

@@ -5,7 +5,6 @@ import "time"
 var expire = &Kind{
 	Name:     "expire",
 	Says:     "the store's clock leaps to the end of a lane's lease, or just before or after it",
-	Action:   "Expire",
 	Target:   OnLane,
 	Variants: 8,
 	Rate:     150,

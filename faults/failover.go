@@ -3,7 +3,6 @@ package faults
 var failover = &Kind{
 	Name:     "failover",
 	Says:     "a replica that is behind becomes the store; ids and epochs are issued again",
-	Action:   "FailOver",
 	Target:   OnWorld,
 	Variants: 13,
 	Rate:     200,

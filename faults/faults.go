@@ -5,7 +5,7 @@
 // unreachable, so every violation and every stall under them is a bug.
 //
 // Each kind has a file of its own, named like the kind, and spec/tla/faults.txt
-// maps it to an action of the specification's environment.
+// maps it to an action of the specification.
 package faults
 
 import (
@@ -37,9 +37,7 @@ type Kind struct {
 	// Name is how the kind is written in -faults and in schedules.
 	Name string
 	// Says explains it in one line.
-	Says string
-	// Action is the action of the specification's environment it performs.
-	Action string
+	Says   string
 	Target Target
 	// Variants is the number of ways it can strike; hooks are given one of
 	// them, from 1.

@@ -5,7 +5,6 @@ import "errors"
 var handlererror = &Kind{
 	Name:     "handlererror",
 	Says:     "a handler returns an error",
-	Action:   "HandlerFails",
 	Target:   OnRun,
 	Variants: 1,
 	Rate:     1000,

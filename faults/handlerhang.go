@@ -3,7 +3,6 @@ package faults
 var handlerhang = &Kind{
 	Name:     "handlerhang",
 	Says:     "a handler never returns and does not listen to its context",
-	Action:   "HandlerHang",
 	Target:   OnRun,
 	Variants: 1,
 	Rate:     100,

@@ -3,7 +3,6 @@ package faults
 var handlerpanic = &Kind{
 	Name:     "handlerpanic",
 	Says:     "a handler panics",
-	Action:   "HandlerFails",
 	Target:   OnRun,
 	Variants: 1,
 	Rate:     400,

@@ -5,7 +5,6 @@ import "time"
 var late = &Kind{
 	Name:     "late",
 	Says:     "a request reaches the store after its client gave up and sent newer ones",
-	Action:   "Late",
 	Target:   OnMessage,
 	Variants: 8,
 	Rate:     200,

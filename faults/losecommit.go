@@ -5,7 +5,6 @@ import "time"
 var losecommit = &Kind{
 	Name:     "losecommit",
 	Says:     "the store crashes and loses commits that it acknowledged before they were durable",
-	Action:   "LoseCommit",
 	Target:   OnWorld,
 	Variants: 4,
 	Rate:     250,

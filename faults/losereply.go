@@ -3,7 +3,6 @@ package faults
 var losereply = &Kind{
 	Name:     "losereply",
 	Says:     "the store commits a call and the client sees an error or nothing",
-	Action:   "LoseReply",
 	Target:   OnMessage,
 	Variants: 4,
 	Rate:     200,

@@ -5,7 +5,6 @@ import "time"
 var orphan = &Kind{
 	Name:     "orphan",
 	Says:     "a worker's host vanishes with a transaction open, which the store notices late",
-	Action:   "Orphan",
 	Target:   OnWorker,
 	Variants: 4,
 	Rate:     100,

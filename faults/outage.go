@@ -5,7 +5,6 @@ import "time"
 var outage = &Kind{
 	Name:     "outage",
 	Says:     "no worker reaches the store, for less or more than a lease",
-	Action:   "Outage",
 	Target:   OnWorld,
 	Variants: 6,
 	Rate:     120,

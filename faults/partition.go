@@ -5,7 +5,6 @@ import "time"
 var partition = &Kind{
 	Name:     "partition",
 	Says:     "one worker does not reach the store, for less or more than a lease, and the others do",
-	Action:   "Partition",
 	Target:   OnWorker,
 	Variants: 4,
 	Rate:     100,

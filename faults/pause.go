@@ -5,7 +5,6 @@ import "time"
 var pause = &Kind{
 	Name:     "pause",
 	Says:     "a worker's process is frozen, or its machine suspended, and thaws",
-	Action:   "Pause",
 	Target:   OnWorker,
 	Variants: 8,
 	Rate:     150,

@@ -3,7 +3,6 @@ package faults
 var poison = &Kind{
 	Name:     "poison",
 	Says:     "a delivery kills its worker each time it runs",
-	Action:   "Poison",
 	Target:   OnDelivery,
 	Variants: 1,
 	Rate:     150,

@@ -5,7 +5,6 @@ import "time"
 var pool = &Kind{
 	Name:     "pool",
 	Says:     "a worker's connection pool is exhausted: its calls wait, and may give up before they are sent",
-	Action:   "Exhaust",
 	Target:   OnWorker,
 	Variants: 3,
 	Rate:     120,

@@ -3,7 +3,6 @@ package faults
 var purge = &Kind{
 	Name:     "purge",
 	Says:     "an operator deletes old dead letters and events, in the middle of everything",
-	Action:   "Purge",
 	Target:   OnWorld,
 	Variants: 6,
 	Rate:     250,

@@ -3,7 +3,6 @@ package faults
 var racepublish = &Kind{
 	Name:     "racepublish",
 	Says:     "two transactions publish the same events at once",
-	Action:   "Publish",
 	Target:   OnBatch,
 	Variants: 1,
 	Rate:     600,

@@ -3,7 +3,6 @@ package faults
 var requeue = &Kind{
 	Name:     "requeue",
 	Says:     "an operator brings dead letters back",
-	Action:   "Requeue",
 	Target:   OnWorld,
 	Variants: 3,
 	Rate:     600,

@@ -3,7 +3,6 @@ package faults
 var reset = &Kind{
 	Name:     "reset",
 	Says:     "all connections of a worker are reset: calls on their way fail, open transactions roll back",
-	Action:   "Reset",
 	Target:   OnWorker,
 	Variants: 1,
 	Rate:     200,

@@ -3,7 +3,6 @@ package faults
 var restart = &Kind{
 	Name:     "restart",
 	Says:     "a worker's process dies and is back at once under the same name, or all of them",
-	Action:   "Crash",
 	Target:   OnWorker,
 	Variants: 3,
 	Rate:     100,

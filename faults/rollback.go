@@ -3,7 +3,6 @@ package faults
 var rollback = &Kind{
 	Name:     "rollback",
 	Says:     "a publisher's transaction is rolled back, and the events are published by another",
-	Action:   "Rollback",
 	Target:   OnBatch,
 	Variants: 1,
 	Rate:     800,

@@ -5,7 +5,6 @@ import "time"
 var shutdown = &Kind{
 	Name:     "shutdown",
 	Says:     "a worker is stopped in the middle of its work and started again later",
-	Action:   "Shutdown",
 	Target:   OnWorker,
 	Variants: 3,
 	Rate:     100,

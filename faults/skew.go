@@ -5,7 +5,6 @@ import "time"
 var skew = &Kind{
 	Name:     "skew",
 	Says:     "a worker's wall clock jumps, or runs fast or slow",
-	Action:   "Skew",
 	Target:   OnWorker,
 	Variants: 6,
 	Rate:     80,

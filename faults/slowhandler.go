@@ -5,7 +5,6 @@ import "time"
 var slowhandler = &Kind{
 	Name:     "slowhandler",
 	Says:     "a handler takes longer than its worker's lease, or than its timeout and grace",
-	Action:   "SlowHandler",
 	Target:   OnRun,
 	Variants: 4,
 	Rate:     300,

@@ -5,7 +5,6 @@ import "time"
 var storecrash = &Kind{
 	Name:     "storecrash",
 	Says:     "the store crashes and restarts; every commit it acknowledged survives",
-	Action:   "StoreCrash",
 	Target:   OnWorld,
 	Variants: 3,
 	Rate:     150,

@@ -5,7 +5,6 @@ import "errors"
 var timeout = &Kind{
 	Name:     "timeout",
 	Says:     "the store cancels a statement that took too long, and with it the transaction",
-	Action:   "StatementTimeout",
 	Target:   OnStatement,
 	Variants: 1,
 	Rate:     20,

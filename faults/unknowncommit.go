@@ -5,7 +5,6 @@ import "time"
 var unknowncommit = &Kind{
 	Name:     "unknowncommit",
 	Says:     "the answer to COMMIT is lost: it was committed, or rolled back, or is still open",
-	Action:   "UnknownCommit",
 	Target:   OnCommit,
 	Variants: 5,
 	Rate:     500,

@@ -3,7 +3,6 @@ package faults
 var unsubscribe = &Kind{
 	Name:     "unsubscribe",
 	Says:     "an operator removes a handler for good; what is pending is buried or deleted",
-	Action:   "Unsubscribe",
 	Target:   OnWorld,
 	Variants: 8,
 	Rate:     60,

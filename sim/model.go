@@ -62,9 +62,9 @@ func (m *model) step(position int64, a protocol.Action) {
 	refused, violation := protocol.Step(m.state, m.ledger, a)
 	switch {
 	case refused != nil:
-		m.c.fail(modelName, refusal, "%v; position %d%s", refused, position, m.lastWriters(a))
+		m.c.fail(modelName, refusal, "%v; position %d%s", refused, position, m.lastWriters(a, refused.Guard))
 	case violation != nil:
-		m.c.fail(modelName, violation.Invariant, "%v; after %s at position %d%s", violation, a.Name(), position, m.lastWriters(a))
+		m.c.fail(modelName, violation.Invariant, "%v; after %s at position %d%s", violation, a.Name(), position, m.lastWriters(a, ""))
 	}
 }
 
@@ -111,7 +111,8 @@ func (m *model) judgeAt(seen, position int64, a protocol.Action, picks bool) {
 		}
 	}
 	if j.at(m, seen, last, a, picks); !j.passed() {
-		m.c.fail(modelName, refusal, "%s, read at position %d: %s%s", a.Name(), seen, j.why(), m.lastWriters(a))
+		why := j.why()
+		m.c.fail(modelName, refusal, "%s, read at position %d: %s%s", a.Name(), seen, why.text, m.lastWriters(a, why.guard))
 	}
 }
 
@@ -132,39 +133,42 @@ func (j *judgement) at(m *model, seen, last int64, a protocol.Action, picks bool
 }
 
 // judgement is what is wrong with the picks, or with each verdict, of an action
-// in every state looked at so far; "" is right in one of them.
-type judgement []string
+// in every state looked at so far; one without a text is right in one of them.
+type judgement []objection
 
-func (j judgement) passed() bool { return j.why() == "" }
+// objection says what is wrong, and which guard speaks against it.
+type objection struct{ guard, text string }
 
-func (j judgement) why() string {
-	for _, w := range j {
-		if w != "" {
-			return w
+func (j judgement) passed() bool { return j.why().text == "" }
+
+func (j judgement) why() objection {
+	for _, o := range j {
+		if o.text != "" {
+			return o
 		}
 	}
-	return ""
+	return objection{}
 }
 
 // of looks at one state.
 func (j *judgement) of(s *protocol.State, a protocol.Action, picks bool) {
 	if picks {
-		*j = judgement{""}
+		*j = judgement{{}}
 		if o := s.PicksAllowed(a.(protocol.Claim)); !o.OK() {
-			*j = judgement{o.String()}
+			*j = judgement{{o.Guard, o.String()}}
 		}
 		return
 	}
 	first := *j == nil
 	for i, o := range s.Judge(a) {
-		wrong := ""
+		var wrong objection
 		if said, earlier := endVerdict(a, i); earlier && said != o.Verdict {
-			wrong = fmt.Sprintf("lease %d: have %v, want %v", i, said, o)
+			wrong = objection{o.Guard, fmt.Sprintf("lease %d: have %v, want %v", i, said, o)}
 		}
 		if first {
 			*j = append(*j, wrong)
-		} else if wrong == "" {
-			(*j)[i] = ""
+		} else if wrong.text == "" {
+			(*j)[i] = objection{}
 		}
 	}
 }
@@ -189,15 +193,50 @@ func endVerdict(a protocol.Action, i int) (v protocol.Verdict, earlier bool) {
 	return v, v == protocol.LeaseLost
 }
 
-// lastWriters names the latest commits that wrote what the action is about.
-func (m *model) lastWriters(a protocol.Action) string {
+// laneWriters are, by the guard that reads it, the actions that write a lane's
+// field.
+var laneWriters = map[string][]string{
+	"epoch":     {"TakeOver"},
+	"holder":    {"TakeOver", "Relinquish"},
+	"number":    {"Claim", "TakeOver", "Relinquish"},
+	"expiry":    {"Claim", "TakeOver", "ExtendLease"},
+	"lost":      {"TakeOver", "ChargeLost"},
+	"in flight": {"Claim", "TakeOver", "Release", "Relinquish", "Reschedule", "Snooze", "Bury"},
+	"running":   {"Claim", "TakeOver", "Release", "Relinquish", "Reschedule", "Snooze", "Bury"},
+	"stuck":     {"Claim", "TakeOver", "ChargeLost", "Reschedule", "Snooze", "Bury"},
+}
+
+// rowGuards read rows of deliveries, and chargers write them without naming
+// each.
+var (
+	rowGuards = []string{"row", "row lane", "pending", "dead", "died", "due", "charged", "fence", "delivery", "after"}
+	chargers  = []string{"TakeOver", "ChargeLost"}
+)
+
+// wrote reports whether b wrote what a guard read for an action about these.
+func wrote(b protocol.Action, guard string, about subjects) bool {
+	by := subjectsOf(b)
+	switch writers := laneWriters[guard]; {
+	case writers != nil:
+		return slices.Contains(writers, b.Name()) && about.meets(subjects{lanes: by.lanes})
+	case slices.Contains(rowGuards, guard):
+		ended := b.Name() != "Claim" && b.Name() != "Release" && about.meets(subjects{deliveries: by.deliveries})
+		return ended || slices.Contains(chargers, b.Name()) && about.meets(subjects{lanes: by.lanes})
+	}
+	return about.meets(by)
+}
+
+// lastWriters names the latest commits that wrote what a guard read; without a
+// guard, or with one that reads more than a lane or a row, what the action is
+// about.
+func (m *model) lastWriters(a protocol.Action, guard string) string {
 	const most = 4
 	about := subjectsOf(a)
 	var lines []string
 	for i := len(m.c.log) - 1; i >= 0 && len(lines) < most; i-- {
 		for _, b := range m.c.log[i].Actions {
-			if len(lines) < most && about.meets(subjectsOf(b)) && fmt.Sprint(a) != fmt.Sprint(b) {
-				lines = append(lines, fmt.Sprintf("\n    before it, at %d: %s %s", i+1, b.Name(), summary(b)))
+			if len(lines) < most && wrote(b, guard, about) && fmt.Sprint(a) != fmt.Sprint(b) {
+				lines = append(lines, fmt.Sprintf("\n    written at %d: %s %s", i+1, b.Name(), summary(b)))
 			}
 		}
 	}
@@ -259,6 +298,10 @@ func subjectsOf(a protocol.Action) (s subjects) {
 		s.lease(a.Lease)
 	case protocol.Requeue:
 		s.deliveries = a.Requeued
+	case protocol.Purge:
+		s.deliveries = a.Dead
+	case protocol.Unsubscribe:
+		s.deliveries = a.Swept
 	}
 	return s
 }

@@ -38,6 +38,9 @@ type Options struct {
 
 // Watch lets a log, a trace or both be written; nil: not that one.
 func (o *Options) Watch(l *Log, t *Trace) {
+	if t != nil {
+		t.seed = o.Seed
+	}
 	switch {
 	case l != nil && t != nil:
 		o.observe = both{l, t}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"reflect"
 	"strconv"
@@ -11,8 +12,13 @@ import (
 	"github.com/relaybus-go/relaybus/store/simstore"
 )
 
-// Trace writes what the store did as NDJSON: one line per action, and one per
-// crash or failover of the store. Every line has the step, the virtual
+// traceFormat is the version of the lines that a Trace writes.
+const traceFormat = 1
+
+// Trace writes what the store did as NDJSON: a header with the format, the
+// store's semantics ("locking" or "snapshot"), the lanes of a group and the
+// seed, then one line per action, and one, named StoreCrash, per crash or
+// failover of the store. Each of these has the step, the virtual
 // nanoseconds since the run began, the action and a commit position: that of
 // the action's transaction, 0 for a call that was evaluated and changed
 // nothing, and for StoreCrash the last one that is left. Arguments have the
@@ -23,10 +29,24 @@ type Trace struct {
 	// Err is the first error of writing.
 	Err error
 
-	line []byte
+	seed  uint64
+	begun bool
+	line  []byte
+}
+
+// head writes the header before the first line.
+func (t *Trace) head(w *world) {
+	if t.begun {
+		return
+	}
+	t.begun = true
+	t.line = fmt.Appendf(t.line[:0], `{"format":%d,"semantics":%q,"lanes":%d,"seed":%d`,
+		traceFormat, w.knobs.Semantics, w.knobs.Lanes, t.seed)
+	t.end()
 }
 
 func (t *Trace) begin(w *world, action string, position int64) {
+	t.head(w)
 	b := append(t.line[:0], `{"step":`...)
 	b = strconv.AppendInt(b, int64(w.steps), 10)
 	b = strconv.AppendInt(append(b, `,"at":`...), int64(w.now-epoch), 10)
@@ -73,7 +93,7 @@ func appendValue(b []byte, v reflect.Value) []byte {
 	switch {
 	case v.Kind() == reflect.Struct:
 		return append(appendFields(append(b, '{'), v), '}')
-	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() != reflect.Uint8:
+	case v.Kind() == reflect.Slice && v.Type() != reflect.TypeFor[[]byte]():
 		b = append(b, '[')
 		for i := range v.Len() {
 			if i > 0 {

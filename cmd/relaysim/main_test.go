@@ -174,7 +174,12 @@ func TestTrace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, line := range bytes.Split(bytes.TrimSpace(text), []byte("\n")) {
+		lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+		head := regexp.MustCompile(`^\{"format":1,"semantics":"(locking|snapshot)","lanes":[1-8],"seed":` + name[:1] + `\}$`)
+		if !head.Match(lines[0]) {
+			t.Errorf("%s: header %s", name, lines[0])
+		}
+		for _, line := range lines[1:] {
 			var event struct {
 				Action   string
 				Position *int64

@@ -22,7 +22,6 @@ type faultKind struct {
 	variable string
 	value    *ast.CompositeLit
 	says     string
-	action   string // of the specification's environment
 }
 
 // faultKinds finds the variables of package faults that hold a Kind with a
@@ -40,7 +39,6 @@ func faultKinds(t *Tree) map[string]faultKind {
 				for i := range value.Values {
 					kind := faultKind{file: f.Path, variable: value.Names[i].Name, value: kindLiteral(value.Values[i])}
 					kind.says = field(t, faultsDir, kind.value, "Says")
-					kind.action = field(t, faultsDir, kind.value, "Action")
 					if name := field(t, faultsDir, kind.value, "Name"); name != "" {
 						kinds[name] = kind
 					}

@@ -149,18 +149,25 @@ var cases = []planted{
 		"var Invariants = []struct{ Name string }{{Name: \"KeyOrder\"}, {\"FencedOut\"}}\n"), nil},
 
 	{"spec", "names on one side only", specified(map[string]string{
-		"spec/tla/Relaybus.tla":   "Next == \\/ Claim(1) \\/ Extra \\/ Crash \\* Gone\n",
+		"spec/tla/Lease.tla":      "(* Gone == *)\nClaimEffect == TRUE\nTakeOverEffect == TRUE\nTakeOverRefusal == TRUE\nExtraEffect == TRUE\nExtraRefusals == TRUE\n",
+		"spec/tla/Relaybus.tla":   "EXTENDS Invariants, Lease, Environment\nNext == \\/ Act(1) \\/ ExtraEffect \\/ Crash \\* TakeOverEffect\nAct(w) == ClaimEffect\n",
+		"spec/tla/Finish.tla":     "",
 		"spec/tla/Invariants.tla": "Odd == TRUE\n",
 		"spec/tla/Small.cfg":      "INVARIANTS KeyOrder Odd\nCONSTANT N = 1\n",
-		"spec/tla/faults.txt":     "crash Late\npause Stop\n",
-	}), []string{"but faults/faults.go says Crash", "TakeOver is not in spec/tla/Relaybus.tla", "late is not in", "no module defines KeyOrder", "Extra is not in", "checks Odd", "not in the suite table", "want a fault and an action", "pause is not in faults"}},
-	{"spec", "both sides alike", specified(map[string]string{
-		"spec/tla/Relaybus.tla":   "Next == \\/ \\E w \\in Workers: Claim(w) \\/ TakeOver\n  \\/ Crash\nSpec == Next\n",
-		"spec/tla/Invariants.tla": "KeyOrder == TRUE\n",
-		"spec/tla/Small.cfg":      "INVARIANT KeyOrder \\* Odd\nCHECK_DEADLOCK FALSE\n",
-		"spec/tla/faults.txt":     "# kind action\ncrash Crash\nlate Late\n",
-		"spec/tla/suite.txt":      "Relaybus.tla Lease.tla Environment.tla Invariants.tla Small.cfg\n",
-	}), nil},
+		"spec/tla/suite.txt":      "# Relaybus Small\nRelaybus Other small pass 1 1 1 x\n",
+		"spec/tla/faults.txt":     "crash Environment!Crash\ncrash Environment!Crash\nlate Environment!Late\npause Environment!Stop\n",
+	}), []string{"Extra is not in engine/protocol/action.go", "Claim has an effect and no ClaimRefusal", "TakeOver is an action that no step",
+		"no module defines KeyOrder", "checks Odd", "Small.cfg: is not in the suite table", "Finish.tla: is not in the suite table",
+		"crash has two lines", "late is Environment!Late, which no Next leads to", "want a fault and the module!action", "pause is not in faults"}},
+	{"spec", "an action and a fault are missing", specified(map[string]string{
+		"spec/tla/Lease.tla":    "ClaimEffect == TRUE\nClaimRefusal == TRUE\n",
+		"spec/tla/Relaybus.tla": "EXTENDS Invariants, Lease, Environment\nNext == ClaimEffect \\/ Crash \\/ Late\n",
+		"spec/tla/faults.txt":   "crash Environment!Crash\n",
+	}), []string{"TakeOver is not in the modules", "late is not in spec/tla/faults.txt"}},
+	{"spec", "a module that is wide, has tabs, or is not ASCII", specified(map[string]string{
+		"spec/tla/Invariants.tla": "KeyOrder == TRUE\n" + strings.Repeat("x", 101) + "\n\tx\n\\* \u00fc\n" + strings.Repeat("x", 100) + "\n",
+	}), []string{"Invariants.tla:2: modules are ASCII", "Invariants.tla:3: modules are ASCII", "Invariants.tla:4: modules are ASCII"}},
+	{"spec", "both sides alike", specified(nil), nil},
 
 	{"faults", "in the wrong file, unexplained, unlisted, not in the model", map[string]string{
 		"faults/crash.go":  "package faults\nvar crash = &Kind{Name: \"crash\", Says: \"kills\"}\nvar pause = &Kind{Name: \"pause\"}\n",
@@ -220,10 +227,14 @@ func specified(files map[string]string) map[string]string {
 	all := map[string]string{
 		"engine/protocol/action.go":     "package protocol\ntype Claim struct{}\nfunc (Claim) Name() string { return \"Claim\" }\ntype TakeOver struct{}\nfunc (TakeOver) Name() string { return \"TakeOver\" }\n",
 		"engine/protocol/invariants.go": "package protocol\nvar Invariants = []string{\"KeyOrder\"}\n",
-		"faults/faults.go":              "package faults\nvar crash = &Kind{Name: \"crash\", Action: \"Crash\"}\nvar late = &Kind{Name: \"late\", Action: \"Late\"}\n",
-		"spec/tla/Lease.tla":            "(* Gone == *)\nClaim(w) == TRUE\nTakeOver == TRUE\nExtra == TRUE\n",
+		"faults/faults.go":              "package faults\nvar crash = &Kind{Name: \"crash\"}\nvar late = &Kind{Name: \"late\"}\n",
+		"spec/tla/Lease.tla":            "(* Gone == *)\nClaimEffect(s) == TRUE\nClaimRefusal(s) == TRUE\nTakeOverEffect == TRUE\nTakeOverRefusals == TRUE\n",
 		"spec/tla/Environment.tla":      "Crash == TRUE\nLate == TRUE\n",
-		"spec/tla/suite.txt":            "Relaybus.tla Lease.tla Environment.tla Invariants.tla\n",
+		"spec/tla/Invariants.tla":       "KeyOrder == TRUE\n",
+		"spec/tla/Relaybus.tla":         "EXTENDS Invariants,\n  Lease, Environment\nNext == \\/ \\E w \\in Workers: Act(w)\n  \\/ Crash \\/ Late\nAct(w) == ClaimEffect(w) \\/ TakeOverEffect\n",
+		"spec/tla/Small.cfg":            "INVARIANT KeyOrder \\* Odd\nCHECK_DEADLOCK FALSE\n",
+		"spec/tla/faults.txt":           "# kind action\ncrash Environment!Crash\nlate Environment!Late because\n",
+		"spec/tla/suite.txt":            "# a comment\nRelaybus Small small pass 1 1 1 x\n",
 	}
 	maps.Copy(all, files)
 	return all

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"fmt"
 	"path"
 	"regexp"
 	"slices"
@@ -9,13 +10,14 @@ import (
 
 const (
 	specDir    = "spec/tla"
-	rootModule = specDir + "/Relaybus.tla"
+	rootModule = "Relaybus"
 	faultsFile = specDir + "/faults.txt"
 	suiteFile  = specDir + "/suite.txt"
 )
 
-// environment is the module whose actions are faults, not actions of stores.
-const environment = specDir + "/Environment.tla"
+// actionModules hold the actions on the store, each as what refuses it and
+// what it effects.
+var actionModules = []string{"Publish", "Lease", "Finish", "Operate"}
 
 func specAsleep(t *Tree) string {
 	if !t.folders[specDir] {
@@ -24,77 +26,134 @@ func specAsleep(t *Tree) string {
 	return ""
 }
 
-// checkSpec compares the specification with the code: the disjuncts of Next
-// in Relaybus.tla with the action types; Invariants.tla with
-// protocol.Invariants; faults.txt with the fault kinds and the actions of
-// Environment.tla; and every module and configuration with suite.txt.
+// checkSpec compares the specification with the code: the actions on the store
+// with the action types; Invariants.tla with protocol.Invariants; faults.txt
+// with the fault kinds and the actions of modules; and every module and
+// configuration with suite.txt.
 func checkSpec(t *Tree) []Problem {
 	ps := &problems{tree: t}
 	ps.specActions()
 	ps.specInvariants()
 	ps.specFaults()
 	ps.specSuite()
+	ps.specText()
 	return ps.sorted()
 }
 
+// specActions wants for each action type an operator of its name that ends in
+// Effect, one that ends in Refusal (or Refusals, where leases are judged one by
+// one), and a way to it from Relaybus' Next; and no others.
 func (ps *problems) specActions() {
 	t := ps.tree
+	performed := reach(t, rootModule, "Next")
 	var named []string
-	inEnvironment := operators(t, environment)
-	for _, word := range tlaName.FindAllString(body(t, rootModule, "Next"), -1) {
-		if slices.Contains(allOperators(t), word) && !slices.Contains(inEnvironment, word) && !slices.Contains(named, word) {
-			named = append(named, word)
+	for _, module := range actionModules {
+		all := operators(t, module)
+		for _, operator := range all {
+			name, ok := strings.CutSuffix(operator, "Effect")
+			if !ok {
+				continue
+			}
+			named = append(named, name)
+			if !slices.Contains(all, name+"Refusal") && !slices.Contains(all, name+"Refusals") {
+				ps.add(moduleFile(module), "%s has an effect and no %sRefusal", name, name)
+			}
+			if !performed[operator] {
+				ps.add(moduleFile(module), "%s is an action that no step of %s performs", name, rootModule)
+			}
 		}
 	}
-	ps.compare(sortedKeys(actionsOf(t)), actionFile, named, rootModule)
+	ps.compare(sortedKeys(actionsOf(t)), actionFile, named, "the modules "+strings.Join(actionModules, ", "))
 }
 
 func (ps *problems) specInvariants() {
 	t := ps.tree
 	known, _ := invariantsOf(t)
-	const module = specDir + "/Invariants.tla"
+	defined := allOperators(t)
 	for _, name := range known {
-		if !slices.Contains(allOperators(t), name) {
-			ps.add(module, "no module defines %s", name)
+		if !slices.Contains(defined, name) {
+			ps.add(moduleFile("Invariants"), "no module defines %s", name)
 		}
 	}
 	for _, file := range t.matching(specDir + "/*.cfg") {
 		for _, name := range checkedBy(string(t.text[file])) {
-			if !slices.Contains(known, name) && slices.Contains(operators(t, module), name) {
+			if !slices.Contains(known, name) && slices.Contains(operators(t, "Invariants"), name) {
 				ps.add(file, "checks %s, which is no invariant of engine/protocol", name)
 			}
 		}
 	}
 }
 
-// specFaults reads faults.txt: on each line a kind and the environment action
-// that it is an instance of, as the kind itself says.
+// specFaults reads faults.txt: on each line a kind and the module!action that
+// it is an instance of. The action must be one that some module's Next leads
+// to.
 func (ps *problems) specFaults() {
 	t := ps.tree
-	kinds := faultKinds(t)
+	performed := map[string]bool{}
+	for _, file := range t.matching(specDir + "/*.tla") {
+		for name := range reach(t, moduleName(file), "Next") {
+			performed[name] = true
+		}
+	}
 	var mapped []string
 	for line := range strings.Lines(string(t.text[faultsFile])) {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
 			continue
 		}
+		if slices.Contains(mapped, fields[0]) {
+			ps.add(faultsFile, "%s has two lines", fields[0])
+		}
 		mapped = append(mapped, fields[0])
-		switch kind, known := kinds[fields[0]]; {
-		case len(fields) < 2 || !slices.Contains(operators(t, environment), fields[1]):
-			ps.add(faultsFile, "%q: want a fault and an action of Environment.tla", strings.TrimSpace(line))
-		case known && kind.action != fields[1]:
-			ps.add(faultsFile, "%s is mapped to %s, but %s says %s", fields[0], fields[1], kind.file, kind.action)
+		module, action := "", ""
+		if len(fields) > 1 {
+			module, action, _ = strings.Cut(fields[1], "!")
+		}
+		switch {
+		case !slices.Contains(operators(t, module), action):
+			ps.add(faultsFile, "%q: want a fault and the module!action that it is", strings.TrimSpace(line))
+		case !performed[action]:
+			ps.add(faultsFile, "%s is %s, which no Next leads to", fields[0], fields[1])
 		}
 	}
-	ps.compare(sortedKeys(kinds), faultsDir, mapped, faultsFile)
+	ps.compare(sortedKeys(faultKinds(t)), faultsDir, mapped, faultsFile)
 }
 
+// specSuite wants each configuration in the suite, and each module there or
+// extended by another; spec/tlc checks the rest.
 func (ps *problems) specSuite() {
 	t := ps.tree
-	suite := strings.Fields(string(t.text[suiteFile]))
+	var listed []string
+	for line := range strings.Lines(string(t.text[suiteFile])) {
+		if fields := strings.Fields(line); len(fields) > 1 && !strings.HasPrefix(fields[0], "#") {
+			listed = append(listed, fields[0]+".tla", fields[1]+".cfg")
+		}
+	}
+	for _, module := range t.matching(specDir + "/*.tla") {
+		for _, used := range tlaUses.FindAllStringSubmatch(tlaText(t, moduleName(module)), -1) {
+			for _, name := range tlaName.FindAllString(used[1], -1) {
+				listed = append(listed, name+".tla")
+			}
+		}
+	}
 	for _, file := range append(t.matching(specDir+"/*.tla"), t.matching(specDir+"/*.cfg")...) {
-		if base := path.Base(file); !slices.Contains(suite, base) && !slices.Contains(suite, strings.TrimSuffix(base, path.Ext(base))) {
+		if !slices.Contains(listed, path.Base(file)) {
 			ps.add(file, "is not in the suite table %s", suiteFile)
+		}
+	}
+}
+
+// specText wants modules that every editor and printer shows alike.
+func (ps *problems) specText() {
+	const widest = 100
+	for _, file := range ps.tree.matching(specDir + "/*.tla") {
+		number := 0
+		for line := range strings.Lines(string(ps.tree.text[file])) {
+			number++
+			line = strings.TrimRight(line, "\n")
+			if len(line) > widest || strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r > '~' }) {
+				ps.add(fmt.Sprintf("%s:%d", file, number), "modules are ASCII without tabs, at most %d columns wide", widest)
+			}
 		}
 	}
 }
@@ -102,11 +161,16 @@ func (ps *problems) specSuite() {
 var (
 	tlaName     = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
 	tlaOperator = regexp.MustCompile(`(?m)^([A-Za-z_][A-Za-z0-9_]*)[ \t]*(?:\([^)=]*\))?[ \t]*==`)
+	tlaUses     = regexp.MustCompile(`\b(?:EXTENDS|INSTANCE)\s+(\w+(?:\s*,\s*\w+)*)`)
 	tlaComment  = regexp.MustCompile(`(?s)\(\*.*?\*\)|\\\*[^\n]*`)
 )
 
+func moduleFile(module string) string { return specDir + "/" + module + ".tla" }
+
+func moduleName(file string) string { return strings.TrimSuffix(path.Base(file), ".tla") }
+
 func tlaText(t *Tree, module string) string {
-	return tlaComment.ReplaceAllString(string(t.text[module]), "")
+	return tlaComment.ReplaceAllString(string(t.text[moduleFile(module)]), "")
 }
 
 // operators lists what a module defines, in order.
@@ -120,26 +184,59 @@ func operators(t *Tree, module string) []string {
 
 func allOperators(t *Tree) []string {
 	var names []string
-	for _, module := range t.matching(specDir + "/*.tla") {
-		names = append(names, operators(t, module)...)
+	for _, file := range t.matching(specDir + "/*.tla") {
+		names = append(names, operators(t, moduleName(file))...)
 	}
 	return names
 }
 
-// body returns the text of an operator, up to the next one.
-func body(t *Tree, module, name string) string {
+// extended lists a module of the folder and those that it extends.
+func extended(t *Tree, module string) []string {
+	list := []string{module}
+	for i := 0; i < len(list); i++ {
+		for _, used := range tlaUses.FindAllStringSubmatch(tlaText(t, list[i]), -1) {
+			for _, name := range tlaName.FindAllString(used[1], -1) {
+				if t.has(moduleFile(name)) && !slices.Contains(list, name) {
+					list = append(list, name)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// reach returns the operators that a module's operator leads to, by their
+// names in the module and in those that it extends.
+func reach(t *Tree, module, from string) map[string]bool {
+	bodies := map[string]string{}
+	for _, module := range extended(t, module) {
+		bodiesOf(t, module, bodies)
+	}
+	reached := map[string]bool{}
+	var visit func(name string)
+	visit = func(name string) {
+		if body, ok := bodies[name]; ok && !reached[name] {
+			reached[name] = true
+			for _, word := range tlaName.FindAllString(body, -1) {
+				visit(word)
+			}
+		}
+	}
+	visit(from)
+	return reached
+}
+
+// bodiesOf adds the text of each of a module's operators, up to the next one.
+func bodiesOf(t *Tree, module string, bodies map[string]string) {
 	text := tlaText(t, module)
 	starts := tlaOperator.FindAllStringSubmatchIndex(text, -1)
 	for i, start := range starts {
-		if text[start[2]:start[3]] == name {
-			end := len(text)
-			if i+1 < len(starts) {
-				end = starts[i+1][0]
-			}
-			return text[start[1]:end]
+		end := len(text)
+		if i+1 < len(starts) {
+			end = starts[i+1][0]
 		}
+		bodies[text[start[2]:start[3]]] = text[start[1]:end]
 	}
-	return ""
 }
 
 // checkedBy lists the invariants and properties that a configuration names.

@@ -1,0 +1,4 @@
+---- MODULE Deep ----
+VARIABLE x
+A == x
+====

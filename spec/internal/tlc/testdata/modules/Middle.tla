@@ -1,0 +1,4 @@
+---- MODULE Middle ----
+EXTENDS Sequences
+L(n) == INSTANCE Deep WITH x <- n
+====

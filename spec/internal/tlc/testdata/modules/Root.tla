@@ -1,0 +1,6 @@
+---- MODULE Root ----
+(* EXTENDS NotThis *)
+EXTENDS Integers,
+        Middle \* and this, Neither
+LOCAL INSTANCE Leaf
+====

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestRun(t *testing.T) {
+	folder := t.TempDir()
+	for _, name := range []string{"AsyncCommit.cfg", "BrokenAsyncCommitHolder.cfg"} {
+		text, err := os.ReadFile(filepath.Join("../tla", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(folder, name), string(text))
+	}
+	good := "AsyncCommit AsyncCommit small pass 25996 22 1 x\n"
+	for _, c := range []struct {
+		name, suite string
+		args        []string
+		code        int
+		says        string
+	}{
+		{"all as TLC", good, nil, exitSame, "25996 distinct, depth 22"},
+		{"another count", strings.Replace(good, "25996", "25997", 1), nil, exitDiffer, "the twin has 25996 distinct states, TLC 25997"},
+		{"another verdict", "AsyncCommit BrokenAsyncCommitHolder small pass 3 3 1 x\n", []string{"AsyncCommit"}, exitDiffer, "the twin says OneHolderPerLane, TLC pass"},
+		{"a counterexample", "", []string{"-v", "AsyncCommit/BrokenAsyncCommitHolder"}, exitSame, " 12 CompleteMany: "},
+		{"stopped early", good, []string{"-limit", "100"}, exitDiffer, "stopped at 100 states"},
+		{"no twin", good, []string{"Tiny"}, exitUnable, "module Tiny has no twin"},
+		{"no config", good, []string{"AsyncCommit/Missing"}, exitUnable, "Missing.cfg"},
+		{"no flag", good, []string{"-fast"}, exitUnable, "flag provided but not defined"},
+		{"no suite", "AsyncCommit\n", nil, exitUnable, "suite.txt:1: 1 columns"},
+	} {
+		write(t, filepath.Join(folder, "suite.txt"), c.suite)
+		var out bytes.Buffer
+		if code := run(append([]string{"-dir", folder}, c.args...), &out, &out); code != c.code || !strings.Contains(out.String(), c.says) {
+			t.Errorf("%s: exit code %d, want %d, and %q in:\n%s", c.name, code, c.code, c.says, &out)
+		}
+	}
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
