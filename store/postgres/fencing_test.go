@@ -241,6 +241,7 @@ func TestDefaultsOfTheDatabase(t *testing.T) {
 	if s.store, err = postgres.NewWith(pool, postgres.Options{Schema: s.schema}); err != nil {
 		t.Fatal(err)
 	}
+	defer s.store.Close()
 	w := newWorker(t, s, 1)
 	reply := w.claim()
 	if len(reply.Picks) != 2 {
