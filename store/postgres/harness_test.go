@@ -33,6 +33,13 @@ var places struct {
 }
 
 func TestMain(m *testing.M) {
+	if url := os.Getenv(chaosVariable); url != "" {
+		if err := beWorker(url); err != nil {
+			fmt.Fprintln(os.Stderr, "worker:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	code := m.Run()
 	for _, p := range places.free {
 		_ = p.exec(context.Background(), "drop schema %s cascade") // on a server that is not ours
