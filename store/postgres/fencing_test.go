@@ -128,7 +128,7 @@ func (s *opened) waitUntilBlocked(t testing.TB) {
 	for range 500 {
 		var n int
 		err := s.pool.QueryRow(context.Background(), `select count(*) from pg_stat_activity
-			where wait_event_type = 'Lock' and query like '%' || $1 || '%'`, s.schema).Scan(&n)
+			where wait_event_type = 'Lock' and application_name = $1`, s.schema).Scan(&n)
 		if err != nil {
 			t.Fatal(err)
 		}

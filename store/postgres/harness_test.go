@@ -100,6 +100,7 @@ func newPlace(t testing.TB, url, schema string) *place {
 		t.Fatal(err)
 	}
 	config.MaxConns = 20
+	config.ConnConfig.RuntimeParams["application_name"] = schema
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		t.Fatal(err)
