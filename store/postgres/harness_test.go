@@ -25,6 +25,10 @@ type place struct {
 	gate   int64 // advisory lock that pauses wait at; the one below it is the turn
 }
 
+// placesAtOnce keeps the connections of parallel tests below the server's limit,
+// whatever number of processors there is.
+var placesAtOnce = make(chan struct{}, 8)
+
 // places are those that no test uses.
 var places struct {
 	sync.Mutex
@@ -73,6 +77,8 @@ func open(t testing.TB, o postgres.Options) *opened {
 // takePlace returns a place that is empty, and takes it back when t is over.
 func takePlace(t testing.TB) *place {
 	t.Helper()
+	placesAtOnce <- struct{}{}
+	t.Cleanup(func() { <-placesAtOnce })
 	ctx := context.Background()
 	places.Lock()
 	var p *place

@@ -435,3 +435,52 @@ func TestDamagedRowIsSeen(t *testing.T) {
 		t.Errorf("verify: %+v, %v", found.Findings, err)
 	}
 }
+
+// A call waits for a lane no longer than a fifth of its time, so that there is
+// some left to try again before the lease runs out, and is told that it may.
+func TestLockWaitLeavesTimeToTryAgain(t *testing.T) {
+	r := newRace(t)
+	r.lock()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for _, e := range enders {
+		if e.point == "" {
+			continue // the caller's transaction: it is the TTL that counts
+		}
+		if got := e.end(ctx, r.opened, r.lease); !errors.Is(got.err, engine.ErrRetryable) {
+			t.Errorf("%s: %v, %v, want a retryable error", e.name, got.verdict, got.err)
+		}
+	}
+	_, err := r.store.ExtendLease(ctx, engine.ExtendLeaseInput{Holder: r.lease.Holder, Lanes: []engine.LaneEpoch{{Lane: r.lease.Lane}}, TTL: time.Second})
+	if !errors.Is(err, engine.ErrRetryable) || ctx.Err() != nil {
+		t.Errorf("extend: %v, %v, want a retryable error within the call's time", err, ctx.Err())
+	}
+}
+
+// A client that vanishes in the middle of a claim, with its lanes locked, loses
+// them when the time of the call is over.
+func TestVanishedClaimFreesItsLanes(t *testing.T) {
+	r := newRace(t)
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+	defer cancel()
+	r.pauses.set("claim/find lanes", func() { // the lane it holds is locked
+		if reply := r.two.claim(); len(reply.Picks) > 0 {
+			t.Error("the lane was taken from under a claim")
+		}
+		for len(r.two.claim().Picks) == 0 {
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
+	_, err := r.store.Claim(ctx, engine.ClaimInput{
+		Holder: r.lease.Holder, Number: 100, TTL: time.Hour, Held: []engine.LaneEpoch{{Lane: r.lease.Lane, Epoch: r.lease.Epoch}},
+		Handlers: []engine.HandlerRoom{{Name: "h", Room: 10}}, Room: 10, Limit: 10, MaxLanes: 10,
+		Running: []engine.Running{{InFlight: r.lease.Entry(), Lane: r.lease.Lane, Handler: "h"}},
+	})
+	if err == nil || errors.Is(err, engine.ErrRetryable) {
+		t.Errorf("%v, want an error of a connection that ended", err)
+	}
+	if took := time.Since(began); took > 8*time.Second {
+		t.Errorf("the lanes were free after %v; the call had half a second", took)
+	}
+}
