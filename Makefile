@@ -1,6 +1,6 @@
 # Each target is a line or two of the go command, so that people learn that.
 .DEFAULT_GOAL := help
-.PHONY: help build fmt-check vet staticcheck lint test race determinism seeds mutants corpus tlc tlc-full twin twin-full traces fuzz-short bench ci clean
+.PHONY: help build fmt-check vet staticcheck lint test race determinism seeds mutants corpus tlc tlc-full twin twin-full traces fuzz-short bench bench-postgres chaos-postgres ci clean
 
 # Seeds for `make seeds`, and seeds per mutant for `make mutants`.
 N ?= 20000
@@ -12,7 +12,7 @@ FUZZTIME ?= 10s
 TOOL = go tool -modfile=tools/go.mod
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## compile everything, and the commands into bin/
 	go build ./...
@@ -75,6 +75,9 @@ traces: ## step TRACES traces of the simulator through the specification, and fi
 
 fuzz-short: ## run each fuzz target for FUZZTIME (10s)
 	bash scripts/fuzz.sh $(FUZZTIME)
+
+chaos-postgres: ## the recorded logs through killed workers and a stopped server (RELAYBUS_TEST_DATA), five minutes
+	go test -count=1 -timeout 20m -v -run '^TestChaos$$' ./store/postgres -chaos
 
 bench: ## the benchmarks, in the form that benchstat reads
 	go test -run '^$$' -bench . -benchmem -count 6 ./...

@@ -2,76 +2,27 @@ package postgres_test
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
-	"github.com/relaybus-go/relaybus/internal/testdb"
 	"github.com/relaybus-go/relaybus/store/postgres"
 	"github.com/relaybus-go/relaybus/store/storetest"
 )
 
 func TestConformance(t *testing.T) { storetest.Run(t, harness()) }
 
-var schemas atomic.Int64
-
-// opened is a store in a schema of its own.
-type opened struct {
-	pool   *pgxpool.Pool
-	schema string
-	store  *postgres.Store
-	pauses pauses
-}
-
-func open(t testing.TB, o postgres.Options) *opened {
-	t.Helper()
-	ctx := context.Background()
-	pool, err := pgxpool.New(ctx, testdb.Postgres(t, testdb.Local).URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &opened{pool: pool, schema: fmt.Sprintf("test_%d", os.Getpid()), pauses: pauses{at: map[string]func(){}}}
-	o.Schema = s.schema
-	o.Hook = s.pauses.reached
-	t.Cleanup(pool.Close)
-	if err := s.reset(ctx, o); err != nil {
-		t.Fatal(err)
-	}
-	if s.store, err = postgres.NewWith(pool, o); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// reset empties the schema of this process; the first time it makes it.
-func (s *opened) reset(ctx context.Context, o postgres.Options) error {
-	if schemas.Add(1) == 1 {
-		if err := postgres.Migrate(ctx, s.pool, o); err != nil {
-			return err
-		}
-		return s.exec(ctx, "create table %s.effects (key text, value text)")
-	}
-	_, err := s.pool.Exec(ctx, "truncate "+s.schema+".events, "+s.schema+".deliveries, "+s.schema+".lanes, "+s.schema+".groups, "+
-		s.schema+".subscriptions, "+s.schema+".completions, "+s.schema+".effects restart identity cascade;"+
-		"alter sequence "+s.schema+".delivery_ids restart")
-	return err
-}
-
 func harness() storetest.Harness[pgx.Tx] {
 	return storetest.Harness[pgx.Tx]{
 		Semantics: protocol.Locking,
+		Parallel:  true,
 		Open: func(t testing.TB) *storetest.Opened[pgx.Tx] {
 			s := open(t, postgres.Options{})
 			return &storetest.Opened[pgx.Tx]{
-				Store: s.store, Expire: s.expire, MakeDue: s.makeDue, Put: s.put, Count: s.count,
-				Pause: func(p storetest.Point, do func()) bool { return s.pauses.set(steps[p], do) },
+				Store: s.store, Expire: s.expire, MakeDue: s.makeDue, Put: s.put, Count: s.count, Refuse: s.refuse,
+				Pause: func(p storetest.Point, do func()) bool { return s.pauseAt(t, p, do) },
 				Levels: []storetest.Level[pgx.Tx]{
 					{Name: "repeatable read", InTx: s.inTx(pgx.RepeatableRead)},
 					{Name: "serializable", InTx: s.inTx(pgx.Serializable)},
@@ -79,11 +30,6 @@ func harness() storetest.Harness[pgx.Tx] {
 			}
 		},
 	}
-}
-
-func (s *opened) exec(ctx context.Context, sql string, args ...any) error {
-	_, err := s.pool.Exec(ctx, fmt.Sprintf(sql, s.schema), args...)
-	return err
 }
 
 func (s *opened) expire(ctx context.Context, lane engine.LaneID) error {
@@ -104,36 +50,20 @@ func (s *opened) count(ctx context.Context, key string) (n int, err error) {
 	return n, err
 }
 
+// refuse makes the server refuse to write a row, or heals it.
+func (s *opened) refuse(ctx context.Context, id engine.DeliveryID, refuse bool) error {
+	if !refuse {
+		return s.exec(ctx, "delete from %s.refused where id = $1", id)
+	}
+	if err := s.exec(ctx, "insert into %s.refused values ($1) on conflict do nothing", id); err != nil {
+		return err
+	}
+	return s.exec(ctx, `create or replace trigger refuse before update or delete on %[1]s.deliveries
+		for each row execute function %[1]s.refuse()`)
+}
+
 func (s *opened) inTx(level pgx.TxIsoLevel) func(context.Context, func(context.Context, pgx.Tx) error) error {
 	return func(ctx context.Context, fn func(context.Context, pgx.Tx) error) error {
 		return s.store.InTxWith(ctx, pgx.TxOptions{IsoLevel: level}, fn)
-	}
-}
-
-// steps are where the pause points stand, as "call/step".
-var steps = map[storetest.Point]string{
-	storetest.LanesFound: "",
-}
-
-// pauses runs what a case puts at a step, once.
-type pauses struct {
-	mu sync.Mutex
-	at map[string]func()
-}
-
-func (p *pauses) set(step string, do func()) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.at[step] = do
-	return step != ""
-}
-
-func (p *pauses) reached(_ context.Context, call, step string) {
-	p.mu.Lock()
-	do := p.at[call+"/"+step]
-	delete(p.at, call+"/"+step)
-	p.mu.Unlock()
-	if do != nil {
-		do()
 	}
 }

@@ -4,6 +4,7 @@
 //	pool, err := pgxpool.New(ctx, url)
 //	err = postgres.Migrate(ctx, pool, postgres.Options{})   // once, or: relaybus migrate up
 //	store, err := postgres.New(pool)
+//	defer store.Close()
 //	bus, err := engine.New(store, engine.Config{})
 //
 // Events are published inside the caller's pgx.Tx at any isolation level;
@@ -31,6 +32,7 @@
 //
 // # What is not done
 //
-// The store does not open, size or close the pool, and does not create its
+// The store does not open, size or close the pool (it has two connections of
+// its own beside it, see [Store.Close]), and does not create its
 // tables behind anybody's back: see [Migrate].
 package postgres

@@ -128,7 +128,7 @@ func (s *opened) waitUntilBlocked(t testing.TB) {
 	for range 500 {
 		var n int
 		err := s.pool.QueryRow(context.Background(), `select count(*) from pg_stat_activity
-			where wait_event_type = 'Lock' and query like '%' || $1 || '%'`, s.schema).Scan(&n)
+			where wait_event_type = 'Lock' and application_name = $1`, s.schema).Scan(&n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,6 +241,7 @@ func TestDefaultsOfTheDatabase(t *testing.T) {
 	if s.store, err = postgres.NewWith(pool, postgres.Options{Schema: s.schema}); err != nil {
 		t.Fatal(err)
 	}
+	defer s.store.Close()
 	w := newWorker(t, s, 1)
 	reply := w.claim()
 	if len(reply.Picks) != 2 {

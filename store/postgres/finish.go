@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,67 +13,102 @@ import (
 )
 
 // CompleteMany ends runs of handlers that own no transaction: in one
-// statement, and when the server refuses a row, again one by one.
+// statement, and when the server refuses a row, again one by one. What that
+// statement could not judge for good is judged by another one behind it.
 //
 // Finish.tla, action CompleteMany. Locks: the lanes FOR KEY SHARE, ascending,
 // then the deliveries.
 func (s *Store) CompleteMany(ctx context.Context, in engine.CompleteManyInput) (engine.CompleteManyReply, error) {
-	b := &batch{leases: in.Leases, ended: make([]engine.Ended, len(in.Leases))}
-	err := s.transact(ctx, "complete", false, mostWait, func(w *work) error { return b.all(ctx, w) })
-	if engine.IsDefinite(err) {
-		b.ended = make([]engine.Ended, len(in.Leases))
-		err = s.transact(ctx, "complete", false, mostWait, func(w *work) error { return b.apart(ctx, w) })
+	b := &batch{s: s, leases: in.Leases, judged: make([]judgement, len(in.Leases))}
+	open := b.open()
+	for tries := 0; len(open) > 0; tries++ {
+		if tries == mostLooks {
+			return engine.CompleteManyReply{}, fmt.Errorf("postgres: complete: %d of %d rows changed each time they were looked at; outcome unknown", len(open), len(in.Leases))
+		}
+		if err := b.round(ctx, open); err != nil && tries == 0 {
+			return engine.CompleteManyReply{}, err
+		} else if err != nil {
+			return engine.CompleteManyReply{}, inDoubt("complete", err)
+		}
+		open = b.open()
 	}
-	if err != nil {
-		return engine.CompleteManyReply{}, err
+	reply := engine.CompleteManyReply{Now: b.now, Ended: make([]engine.Ended, len(in.Leases))}
+	for i := range b.judged {
+		reply.Ended[i] = b.judged[i].Ended
 	}
-	if err := b.lookAgain(ctx, s); err != nil {
-		return engine.CompleteManyReply{}, err
-	}
-	reply := engine.CompleteManyReply{Ended: b.ended}
 	return reply, s.withClock(ctx, &reply.Now, nil)
 }
 
+// mostLooks bounds the statements over one lease. The first may find that the
+// row is gone, or changes under it; the second knows, unless somebody writes
+// the row between all of them.
+const mostLooks = 8
+
 // batch is one call of CompleteMany.
 type batch struct {
+	s      *Store
 	leases []engine.Lease
-	ended  []engine.Ended
-	gone   []int // leases whose row is gone, and that the lane listed
+	judged []judgement
+	now    protocol.Time
 }
 
-// all queues the completion of every lease; it is sent with COMMIT.
-func (b *batch) all(ctx context.Context, w *work) error {
-	w.pause(ctx, "complete")
-	all := make([]int, len(b.leases))
-	for i := range all {
-		all[i] = i
+// judgement is what is known of one lease so far.
+type judgement struct {
+	engine.Ended
+	final bool
+	// gone: a statement saw that the row is gone. A later one may then go by
+	// what the lane lists: entries of an earlier try of this call are there
+	// still, so that a retry of an unknown outcome is safe.
+	gone bool
+}
+
+// open returns the leases that are not judged for good.
+func (b *batch) open() []int {
+	var list []int
+	for i := range b.judged {
+		if !b.judged[i].final {
+			list = append(list, i)
+		}
 	}
-	b.queue(w, all)
-	return nil
+	return list
+}
+
+// round judges leases in one transaction.
+func (b *batch) round(ctx context.Context, which []int) error {
+	err := b.s.transact(ctx, "complete", false, mostWait, func(w *work) error {
+		w.pause(ctx, "complete")
+		b.queue(w, which) // it is sent with COMMIT
+		return nil
+	})
+	if !engine.IsDefinite(err) {
+		return err
+	}
+	for _, i := range which {
+		b.judged[i] = judgement{gone: b.judged[i].gone}
+	}
+	return b.s.transact(ctx, "complete", false, mostWait, func(w *work) error { return b.apart(ctx, w, which) })
 }
 
 // apart completes lease by lease behind savepoints. The members of a chain
 // stand in order, so a later one sees what became of an earlier one.
-func (b *batch) apart(ctx context.Context, w *work) error {
-	for i := range b.leases {
-		if b.refusedBefore(i) {
+func (b *batch) apart(ctx context.Context, w *work, which []int) error {
+	for _, i := range which {
+		j := b.before(i)
+		switch {
+		case j >= 0 && !b.judged[j].final:
+			continue
+		case j >= 0 && (b.judged[j].Err != nil || b.judged[j].Verdict == protocol.LeaseLost):
+			b.judged[i].final = true
 			continue
 		}
 		err := w.behindSavepoint(ctx, func() { b.queue(w, []int{i}) })
 		if engine.IsDefinite(err) {
-			b.ended[i].Err = err
+			b.judged[i].Err, b.judged[i].final = err, true
 		} else if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// refusedBefore reports whether the predecessor of lease i stands before it in
-// the call and was not Applied.
-func (b *batch) refusedBefore(i int) bool {
-	j := b.before(i)
-	return j >= 0 && (b.ended[j].Err != nil || b.ended[j].Verdict == protocol.LeaseLost)
 }
 
 // before returns the index of lease i's predecessor in the call, −1 when it is
@@ -110,19 +147,19 @@ func (b *batch) queue(w *work, which []int) {
 	}
 	var list entries
 	after, chain := make([]int64, len(which)), make([]int32, len(which))
-	fence := make([]int32, len(which))
+	fence, gone := make([]int32, len(which)), make([]bool, len(which))
 	for n, i := range which {
 		l := &b.leases[i]
 		list.add(l.Lane, l.Entry())
 		fence[n] = number[fenceOf{l.Lane, l.Epoch, l.Holder}]
-		chain[n] = int32(n)
+		chain[n], gone[n] = int32(n), b.judged[i].gone
 		if j := slices.Index(which, b.before(i)); j >= 0 {
 			chain[n] = chain[j]
 		} else {
 			after[n] = int64(l.After)
 		}
 	}
-	w.later("complete_many", b.read(which), lanes, epochs, holders, fence, list.lanes, list.ids, list.claims, after, chain,
+	w.later("complete_many", b.read(which), lanes, epochs, holders, fence, list.lanes, list.ids, list.claims, after, chain, gone,
 		w.s.options.History)
 }
 
@@ -130,73 +167,21 @@ func (b *batch) read(which []int) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		for rows.Next() {
 			var n int
-			var ok, gone bool
-			if err := rows.Scan(&n, &ok, &gone); err != nil {
+			var ok, whole, gone bool
+			var now time.Time
+			if err := rows.Scan(&n, &ok, &whole, &gone, &now); err != nil {
 				return err
 			}
-			i := which[n-1]
-			b.ended[i] = engine.Ended{Verdict: protocol.LeaseLost}
-			if ok {
-				b.ended[i].Verdict = protocol.Applied
-			}
-			if ok && gone {
-				b.gone = append(b.gone, i)
+			b.now = stored(now)
+			j := &b.judged[which[n-1]]
+			j.final = !ok || whole
+			j.gone = j.gone || gone
+			if ok && whole {
+				j.Verdict = protocol.Applied
 			}
 		}
 		return rows.Err()
 	}
-}
-
-// lookAgain judges the leases whose row is gone by the lane as it is after the
-// row was seen to be gone: what it lists still is Applied, so that a retry of
-// an unknown outcome is safe.
-func (b *batch) lookAgain(ctx context.Context, s *Store) error {
-	if len(b.gone) == 0 {
-		return nil
-	}
-	leases := make([]engine.Lease, len(b.gone))
-	for n, i := range b.gone {
-		leases[n] = b.leases[i]
-	}
-	now, err := s.lists(ctx, leases)
-	if err != nil {
-		return err
-	}
-	for n, i := range b.gone {
-		if !now[n] {
-			b.ended[i].Verdict = protocol.LeaseLost
-		}
-	}
-	return nil
-}
-
-// lists reports which leases their lanes list.
-func (s *Store) lists(ctx context.Context, leases []engine.Lease) ([]bool, error) {
-	listed := make([]bool, len(leases))
-	rows, err := s.pool.Query(ctx, s.sql.named("look_again"), lanesOfLeases(leases))
-	if err != nil {
-		return nil, classify("complete", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id protocol.LaneID
-		var epoch int64
-		var holder *[16]byte
-		var ids, claims []int64
-		if err := rows.Scan(&id, &epoch, &holder, &ids, &claims); err != nil {
-			return nil, classify("complete", err)
-		}
-		for i := range leases {
-			l := &leases[i]
-			at := slices.Index(ids, int64(l.Delivery))
-			listed[i] = listed[i] || l.Lane == id && l.Epoch == epoch && holder != nil && l.Holder == *holder &&
-				at >= 0 && claims[at] == l.Claim
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return nil, classify("complete", err)
-	}
-	return listed, nil
 }
 
 // Complete deletes the delivery inside the handler's transaction tx, as its

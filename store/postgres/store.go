@@ -54,6 +54,8 @@ type Store struct {
 	options Options
 	sql     statements
 
+	reserve reserve
+
 	mu    sync.Mutex
 	hints map[protocol.LaneID]hint
 	seen  *marks
@@ -115,10 +117,15 @@ type work struct {
 // transact runs fn in a transaction. fn returns with everything done but the
 // last statements, which may still be queued: they share a round trip with
 // COMMIT.
+//
+// The server bounds what it waits for by what is left of the call's time, which
+// the engine keeps below half of the lease: one wait and one idle stretch of a
+// client that is gone end before the lease does. A fifth of it, less than a
+// tenth of the lease, is for a lock.
 func (s *Store) transact(ctx context.Context, call string, async bool, lockWait time.Duration, fn func(w *work) error) error {
-	conn, err := s.pool.Acquire(ctx)
+	conn, err := s.acquire(ctx, async)
 	if err != nil {
-		return unsent(call, err)
+		return classify(call, err)
 	}
 	defer conn.Release()
 	w := &work{s: s, call: call, conn: conn, queue: &pgx.Batch{}, async: async && !s.options.SynchronousClaims}
@@ -126,7 +133,7 @@ func (s *Store) transact(ctx context.Context, call string, async bool, lockWait 
 	if deadline, ok := ctx.Deadline(); ok {
 		most = max(time.Until(deadline), time.Millisecond)
 	}
-	w.settings = []any{millis(min(lockWait, most)), millis(most), millis(max(ownIdle, most))}
+	w.settings = []any{millis(min(lockWait, most/5)), millis(most), millis(min(ownIdle, most))}
 	err = fn(w)
 	if err == nil {
 		err = w.commit(ctx)
@@ -217,7 +224,8 @@ func (w *work) commit(ctx context.Context) error {
 // failed says what an error means for the transaction.
 func (w *work) failed(err error) error {
 	if w.ending {
-		return classifyCommit(w.call, err)
+		err, _ = classifyCommit(w.call, err)
+		return err
 	}
 	return classify(w.call, err)
 }
@@ -244,12 +252,12 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 func (s *Store) InTxWith(ctx context.Context, o pgx.TxOptions, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return unsent("begin", err)
+		return classify("begin", err)
 	}
 	defer conn.Release()
 	tx, err := conn.BeginTx(ctx, o)
 	if err != nil {
-		return unsent("begin", err)
+		return classify("begin", err)
 	}
 	// The locks of a handler that hangs must not outlive its run: the server
 	// rolls back when the connection ends. Only the socket may be touched
@@ -281,8 +289,8 @@ func commit(ctx context.Context, tx pgx.Tx) error {
 	case errors.Is(err, pgx.ErrTxCommitRollback), errors.Is(err, pgx.ErrTxClosed):
 		return fmt.Errorf("postgres: commit: rolled back, because an earlier statement failed: %w", err)
 	}
-	err = classifyCommit("commit", err)
-	if errors.Is(err, engine.ErrRetryable) || engine.IsDefinite(err) {
+	err, unknown := classifyCommit("commit", err)
+	if !unknown {
 		return err
 	}
 	return fmt.Errorf("%w: %w", engine.ErrCommitUnknown, err)

@@ -97,9 +97,13 @@ func (j *joining) refresh(ctx context.Context, w *work) error {
 
 // clock asks for the server's clock.
 func (s *Store) clock(ctx context.Context) (protocol.Time, error) {
-	var now time.Time
-	err := s.pool.QueryRow(ctx, "select clock_timestamp()").Scan(&now)
+	conn, err := s.acquire(ctx, true)
 	if err != nil {
+		return 0, classify("clock", err)
+	}
+	defer conn.Release()
+	var now time.Time
+	if err := conn.QueryRow(ctx, "select clock_timestamp()").Scan(&now); err != nil {
 		return 0, classify("clock", err)
 	}
 	return stored(now), nil

@@ -3,12 +3,17 @@
 -- deliveries that it deletes.
 -- Safe alone: KEY SHARE stands against a takeover's FOR UPDATE and lets the
 -- owner's own claims and renewals pass. It does not read the lane again, so a
--- row that was written since this statement's snapshot (xmin moved) was ended
--- otherwise, and stays.
+-- row that was written since this statement's snapshot (xmin moved) stays, and
+-- the lease, with what follows it in its chain, is for the next statement to
+-- judge. So is one whose row is gone: only a statement that began later reads
+-- whether the lane lists it still.
 -- $1 lanes, $2 epochs, $3 holders; per lease: $4 which of those, counted from
 -- 1, $5 lane, $6 delivery, $7 claim, $8 the delivery before it in its chain
 -- when that is not in this call, else 0, $9 number of its chain in this call,
--- leases of a chain in order; $10 keep a history.
+-- leases of a chain in order, $10 whether an earlier statement saw the row gone;
+-- $11 keep a history.
+-- Returns per lease whether it may be Applied, whether it and all before it in
+-- its chain were, and whether its row is gone.
 with l as materialized (
   select q.fence, x.lane, x.in_flight, x.in_flight_claims
     from unnest((select $1::int[]), (select $2::bigint[]), (select $3::uuid[])) with ordinality q(lane, epoch, holder, fence)
@@ -16,13 +21,13 @@ with l as materialized (
      select * from relaybus.lanes x
       where x.lane = q.lane and x.epoch = q.epoch and x.holder = q.holder for key share) x),
 s as materialized (
-  select w.n, w.id, d.row_id, d.row_version, w.chain,
+  select w.n, w.id, d.row_id, d.row_version, w.chain, w.gone,
          coalesce(l.in_flight_claims[array_position(l.in_flight, w.id)] = w.claim, false)
            and (d.id is null or d.lane = w.lane and d.status = 0)
            and (w.after = 0 or not exists (
              select from relaybus.deliveries p where p.id = w.after and p.status = 0)) as fit
     from unnest((select $4::int[]), (select $5::int[]), (select $6::bigint[]), (select $7::bigint[]), (select $8::bigint[]),
-                (select $9::int[])) with ordinality w(fence, lane, id, claim, after, chain, n)
+                (select $9::int[]), (select $10::boolean[])) with ordinality w(fence, lane, id, claim, after, chain, gone, n)
     left join l on l.fence = w.fence
     left join lateral (
       select d.id, d.ctid as row_id, d.xmin as row_version, d.lane, d.status
@@ -36,11 +41,11 @@ t as materialized (
       where d.ctid = f.row_id and d.xmin = f.row_version for update) d),
 g as materialized (
   select f.n, f.ok, f.row_id is null as gone, t.row_id, t.id,
-         bool_and(f.row_id is null or t.id is not null) over (partition by f.chain order by f.n) as whole
+         bool_and(t.id is not null or f.row_id is null and f.gone) over (partition by f.chain order by f.n) as whole
     from f left join t using (id)),
 del as (
   delete from relaybus.deliveries d where d.ctid = any(array(select row_id from g where ok and whole and id is not null))),
 kept as (
   insert into relaybus.completions (id, event_seq, handler, key, attempts)
-  select t.id, t.event_seq, t.handler, t.key, t.attempts from g join t using (id) where g.ok and g.whole and $10)
-select n, ok and whole, gone from g
+  select t.id, t.event_seq, t.handler, t.key, t.attempts from g join t using (id) where g.ok and g.whole and $11)
+select n, ok, whole, gone, clock_timestamp() from g

@@ -1,0 +1,345 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/relaybus-go/relaybus/engine"
+	"github.com/relaybus-go/relaybus/internal/testdb"
+	"github.com/relaybus-go/relaybus/store/postgres"
+)
+
+// trouble is something that befalls a server while a bus works.
+type trouble struct {
+	name  string
+	begin func(t *testing.T, s *survivor)
+	end   func(t *testing.T, s *survivor)
+	// says: the bus must say that the store is away, and later that it is back.
+	says bool
+	// uncharged: no attempt may be charged.
+	uncharged bool
+	// held: no lane and no lease may be lost.
+	held bool
+	// works: the bus goes on meanwhile, so that its statements say nothing.
+	works bool
+}
+
+var troubles = []trouble{
+	{
+		name: "immediate stop", says: true,
+		begin: func(t *testing.T, s *survivor) { s.server.Stop(t) },
+		end:   func(t *testing.T, s *survivor) { s.server.Start(t) },
+	}, {
+		name: "read only", says: true,
+		begin: func(t *testing.T, s *survivor) { s.configure(t, "alter system set default_transaction_read_only = on") },
+		end: func(t *testing.T, s *survivor) {
+			s.configure(t, "alter system reset default_transaction_read_only")
+		},
+	}, {
+		name: "too many connections", says: true,
+		begin: func(t *testing.T, s *survivor) {
+			s.must(t, "alter role app connection limit 0")
+			s.must(t, "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'app'")
+		},
+		end: func(t *testing.T, s *survivor) { s.must(t, "alter role app connection limit 100") },
+	}, {
+		name: "password withdrawn", says: true,
+		begin: func(t *testing.T, s *survivor) {
+			s.must(t, "alter role app nologin")
+			s.must(t, "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'app'")
+		},
+		end: func(t *testing.T, s *survivor) { s.must(t, "alter role app login") },
+	}, {
+		name: "rights withdrawn", says: true,
+		begin: func(t *testing.T, s *survivor) { s.must(t, "revoke all on all tables in schema "+s.schema+" from app") },
+		end:   func(t *testing.T, s *survivor) { s.must(t, "grant all on all tables in schema "+s.schema+" to app") },
+	}, {
+		name: "tables locked", uncharged: true,
+		begin: func(t *testing.T, s *survivor) {
+			s.hold(t, func(tx pgx.Tx) error {
+				_, err := tx.Exec(context.Background(), "lock table "+s.schema+".lanes, "+s.schema+".deliveries in access exclusive mode")
+				return err
+			})
+		},
+		end: func(t *testing.T, s *survivor) { s.letGo(t) },
+	}, {
+		name: "connections cut", works: true, // here and there
+		begin: func(t *testing.T, s *survivor) {
+			for range 10 {
+				s.must(t, "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'app'")
+				time.Sleep(30 * time.Millisecond)
+			}
+		},
+		end: func(*testing.T, *survivor) {},
+	}, {
+		name: "pool used up", uncharged: true, held: true,
+		begin: func(t *testing.T, s *survivor) {
+			for range s.app.Config().MaxConns {
+				conn, err := s.app.Acquire(context.Background())
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.taken = append(s.taken, conn)
+			}
+		},
+		end: func(t *testing.T, s *survivor) {
+			for _, conn := range s.taken {
+				conn.Release()
+			}
+		},
+	},
+}
+
+const survivorLease = time.Second
+
+// TestSurvival lets a bus work through what a server suffers in production, for
+// one and a half leases. The bus says so once and once that it is over, does
+// not spin meanwhile, and in the end all is handled with its effect once.
+func TestSurvival(t *testing.T) {
+	server := testdb.Private(t)
+	for i, c := range troubles {
+		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
+			s := newSurvivor(t, server, i)
+			s.publish(t, 0, 200)
+			s.awaitEffects(t, 20)
+			before := s.asked.Load()
+			began := time.Now()
+			c.begin(t, s)
+			time.Sleep(survivorLease * 3 / 2)
+			c.end(t, s)
+			// Even a bus that backs off asks for claims, renewals, and ends of what
+			// ran; the bound is a statement every 5 ms, a spinning one asks thousands.
+			if asked := s.asked.Load() - before; !c.works && asked > time.Since(began).Milliseconds()/5 {
+				t.Errorf("%d statements and dials in %v: it spins", asked, time.Since(began))
+			} else {
+				t.Logf("%d statements and dials in %v", asked, time.Since(began))
+			}
+			s.publish(t, 200, 300)
+			s.awaitEffects(t, 300)
+			s.stop(t)
+			s.judge(t, &c)
+		})
+	}
+}
+
+// survivor is a bus on a server that is in trouble.
+type survivor struct {
+	*place  // of the superuser
+	server  *testdb.Server
+	app     *pgxpool.Pool // of the bus
+	store   *postgres.Store
+	bus     *engine.Bus[pgx.Tx]
+	log     saidLog
+	asked   atomic.Int64 // statements and dials of the bus
+	taken   []*pgxpool.Conn
+	holding pgx.Tx
+}
+
+func newSurvivor(t *testing.T, server *testdb.Server, number int) *survivor {
+	s := &survivor{server: server, place: newPlace(t, server.URL, fmt.Sprint("survivor_", number))}
+	t.Cleanup(s.pool.Close)
+	s.must(t, `do $$ begin if not exists (select from pg_roles where rolname = 'app') then create role app login; end if; end $$`)
+	s.must(t, "grant usage on schema "+s.schema+" to app")
+	s.must(t, "grant all on all tables in schema "+s.schema+" to app")
+	s.must(t, "grant all on all sequences in schema "+s.schema+" to app")
+	config, err := pgxpool.ParseConfig(strings.Replace(server.URL, "postgres@", "app@", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.MaxConns = 6
+	config.ConnConfig.Tracer = counting{&s.asked}
+	if s.app, err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.app.Close)
+	if s.store, err = postgres.NewWith(s.app, postgres.Options{Schema: s.schema, History: true}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.store.Close)
+	s.bus, err = engine.New[pgx.Tx](s.store, engine.Config{Lease: survivorLease, Concurrency: 3, Logger: slog.New(&s.log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := engine.Handler{Event: "e", Name: "h", MaxAttempts: 1000, Retry: engine.RetryFunc(
+		func(int, func(int64) int64) time.Duration { return 20 * time.Millisecond })}
+	if err := engine.HandleTx(s.bus, h, func(ctx context.Context, tx pgx.Tx, e engine.Event[[]byte]) error {
+		time.Sleep(5 * time.Millisecond)
+		_, err := tx.Exec(ctx, "insert into "+s.schema+".effects values ($1, $2)", e.ID, e.Key)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.bus.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.stop(t) })
+	return s
+}
+
+func (s *survivor) stop(t *testing.T) {
+	if err := s.bus.Stop(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// must runs a statement as the superuser.
+func (s *survivor) must(t *testing.T, sql string) {
+	t.Helper()
+	if _, err := s.pool.Exec(context.Background(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// configure changes the server's configuration; it may be read-only.
+func (s *survivor) configure(t *testing.T, sql string) {
+	t.Helper()
+	s.must(t, sql)
+	s.must(t, "select pg_reload_conf()")
+}
+
+// hold keeps a transaction of the superuser open.
+func (s *survivor) hold(t *testing.T, fn func(pgx.Tx) error) {
+	tx, err := s.pool.Begin(context.Background())
+	if err == nil {
+		err = fn(tx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.holding = tx
+}
+
+func (s *survivor) letGo(t *testing.T) {
+	if err := s.holding.Rollback(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *survivor) publish(t *testing.T, from, to int) {
+	t.Helper()
+	var list []engine.Message
+	for i := from; i < to; i++ {
+		list = append(list, engine.Message{ID: fmt.Sprint("e", i), Type: "e", Key: fmt.Sprint("k", i%40), Payload: []byte("x")})
+	}
+	for try := 0; ; try++ {
+		err := s.bus.PublishNow(context.Background(), list...)
+		if err == nil {
+			return
+		}
+		if try == 100 {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// awaitEffects waits until so many events have their effect.
+func (s *survivor) awaitEffects(t *testing.T, want int) {
+	t.Helper()
+	for n := 0; n < want; time.Sleep(10 * time.Millisecond) {
+		err := s.pool.QueryRow(context.Background(), "select count(*) from "+s.schema+".effects").Scan(&n)
+		if err != nil {
+			t.Log(err) // a connection that the stop has cut
+		}
+	}
+}
+
+func (s *survivor) judge(t *testing.T, c *trouble) {
+	var rows, distinct, completed, charged int
+	err := s.pool.QueryRow(context.Background(), fmt.Sprintf(`select count(*), count(distinct key),
+		(select count(*) from %[1]s.completions), (select sum(attempts) from %[1]s.completions) from %[1]s.effects`, s.schema)).
+		Scan(&rows, &distinct, &completed, &charged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows != 300 || distinct != 300 || completed != 300 {
+		t.Errorf("%d effects of %d events, %d completions, want 300 each", rows, distinct, completed)
+	}
+	if c.uncharged && charged > 0 {
+		t.Errorf("%d attempts were charged", charged)
+	}
+	t.Logf("%d attempts were charged", charged)
+	found, err := s.store.Verify(context.Background())
+	if err != nil || len(found.Findings) > 0 {
+		t.Errorf("verify: %+v, %v", found.Findings, err)
+	}
+	away, back := s.log.count(slog.LevelWarn, "relaybus: store away"), s.log.count(slog.LevelInfo, "relaybus: store back")
+	if away != back || away > 1 || c.says && away != 1 {
+		t.Errorf("said %d times that the store is away and %d times that it is back:\n%s", away, back, s.log.text())
+	}
+	if c.held {
+		for _, lost := range []string{"relaybus: lease expired", "relaybus: lane lost", "relaybus: lease lost"} {
+			if n := s.log.count(slog.LevelWarn, lost); n > 0 {
+				t.Errorf("%d times %q", n, lost)
+			}
+		}
+	}
+}
+
+// counting counts what a pool's connections ask of the server.
+type counting struct{ n *atomic.Int64 }
+
+func (c counting) TraceConnectStart(ctx context.Context, _ pgx.TraceConnectStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+func (counting) TraceConnectEnd(context.Context, pgx.TraceConnectEndData) {}
+func (c counting) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+func (counting) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (c counting) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+func (counting) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (counting) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
+// saidLog counts what a bus logs.
+type saidLog struct {
+	mu    sync.Mutex
+	lines []slog.Record
+}
+
+func (l *saidLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+func (l *saidLog) WithAttrs([]slog.Attr) slog.Handler               { return l }
+func (l *saidLog) WithGroup(string) slog.Handler                    { return l }
+func (l *saidLog) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, r)
+	return nil
+}
+
+func (l *saidLog) count(level slog.Level, message string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.lines {
+		if r.Level == level && r.Message == message {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *saidLog) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var b strings.Builder
+	for _, r := range l.lines[:min(len(l.lines), 30)] {
+		fmt.Fprint(&b, r.Level, " ", r.Message)
+		r.Attrs(func(a slog.Attr) bool { fmt.Fprint(&b, " ", a); return true })
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
