@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -54,6 +55,8 @@ type Store struct {
 	options Options
 	sql     statements
 
+	checked atomic.Bool // the schema is of this release
+
 	mu    sync.Mutex
 	hints map[protocol.LaneID]hint
 	seen  *marks
@@ -65,8 +68,8 @@ var (
 )
 
 // New returns a store over a pool, with the default options. It does not talk
-// to the server; a missing or foreign schema is reported by the first call,
-// and the engine makes one when it starts.
+// to the server: a schema that is missing, of another version or foreign is
+// reported by Subscribe, which a bus calls first.
 func New(pool *pgxpool.Pool) (*Store, error) { return NewWith(pool, Options{}) }
 
 // NewWith is New with options.
