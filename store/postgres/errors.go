@@ -85,7 +85,7 @@ func explained(err *pgconn.PgError) error {
 	case codeUndefinedTable, codeUndefinedColumn, codeInvalidSchema:
 		hint = "the schema is missing or of another version: run relaybus migrate up"
 	case codeNoPrivilege:
-		hint = "the role lacks a right: see docs/postgres.md, \"Rights\""
+		hint = missingGrant(err)
 	}
 	if hint == "" {
 		return err
