@@ -23,14 +23,8 @@ type Lane struct {
 	Claim     int64
 	ExpiresAt engine.StoreTime // 0 when it was never held
 	Expired   bool             // held, but its lease ran out
-	InFlight  []InFlight
+	InFlight  []protocol.InFlight
 	Stuck     []engine.DeliveryID
-}
-
-// InFlight is an entry of a lane: a delivery and the claim that granted it.
-type InFlight struct {
-	Delivery engine.DeliveryID
-	Claim    int64
 }
 
 // LaneState selects lanes.
@@ -81,7 +75,7 @@ func scanLane(rows pgx.Row) (Lane, error) {
 		l.Holder = hex.EncodeToString(holder[:])
 	}
 	for i, id := range ids[:min(len(ids), len(claims))] { // Verify reports lists that differ
-		l.InFlight = append(l.InFlight, InFlight{id, claims[i]})
+		l.InFlight = append(l.InFlight, protocol.InFlight{Delivery: id, Claim: claims[i]})
 	}
 	return l, err
 }
