@@ -172,7 +172,7 @@ func migrateError(schema string, err error) error {
 	switch {
 	case !errors.As(err, &refused):
 	case refused.Code == codeNoPrivilege:
-		return fmt.Errorf("postgres: migrate schema %q: %s: the role that migrates needs GRANT CREATE ON DATABASE to make a schema, and must own the schema and its tables to change them", schema, refused.Message)
+		return fmt.Errorf("postgres: migrate schema %q: %w: the role that migrates needs GRANT CREATE ON DATABASE to make a schema, and must own the schema and its tables to change them", schema, refused)
 	default:
 		err = refused
 	}
