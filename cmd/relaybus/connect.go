@@ -35,6 +35,9 @@ func (a *app) pool(ctx context.Context, c *cli.Command) (*pgxpool.Pool, error) {
 	if text == "" {
 		return nil, badInput("which database? Set RELAYBUS_DATABASE_URL, or give --database-url postgres://user:password@host:port/database")
 	}
+	if kind, _, ok := strings.Cut(text, "://"); ok && kind != "postgres" && kind != "postgresql" {
+		return nil, badInput("the database URL is not of PostgreSQL: want postgres://user:password@host:port/database")
+	}
 	config, err := pgxpool.ParseConfig(text)
 	if err != nil {
 		return nil, unreadable(err)
@@ -74,7 +77,7 @@ func (a *app) store(ctx context.Context, c *cli.Command) (*postgres.Store, func(
 	return s, pool.Close, nil
 }
 
-var quotedURL = regexp.MustCompile("`[^`]*`: ?")
+var quotedURL = regexp.MustCompile("(?s)cannot parse `.*`: ?")
 
 // unreadable says what is wrong with a URL without showing it: what is between
 // its quotes may be a password that nothing could tell from the rest.
@@ -105,7 +108,7 @@ func unreachable(c *pgconn.Config, err error) error {
 	case strings.Contains(err.Error(), "TLS"):
 		return badInput("the server at %s and this command do not agree on TLS: check sslmode in the database URL", at)
 	}
-	return fmt.Errorf("no connection to %s: %s", at, err)
+	return fmt.Errorf("no connection to %s: %w", at, err)
 }
 
 func refusedBy(c *pgconn.Config, refused *pgconn.PgError) error {

@@ -20,6 +20,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"syscall"
 
 	"github.com/urfave/cli/v3"
@@ -99,9 +100,18 @@ func (a *app) root() *cli.Command {
 	return root
 }
 
-// refuseUsage makes every error of usage one sentence.
+// What the libraries below write into errors of usage.
+var (
+	parsedBy  = regexp.MustCompile(`strconv\.\w+: parsing "[^"]*": |time: `)
+	flagNamed = regexp.MustCompile(` -+(\w[\w-]*)`)
+)
+
+// refuseUsage makes every error of usage one sentence in our words.
 func refuseUsage(c *cli.Command) {
-	c.OnUsageError = func(_ context.Context, _ *cli.Command, err error, _ bool) error { return badInput("%w", err) }
+	c.OnUsageError = func(_ context.Context, _ *cli.Command, err error, _ bool) error {
+		text := flagNamed.ReplaceAllString(parsedBy.ReplaceAllString(err.Error(), ""), " --$1")
+		return badInput("%s: see %s --help", text, c.FullName())
+	}
 	for _, sub := range c.Commands {
 		refuseUsage(sub)
 	}

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/urfave/cli/v3"
@@ -137,7 +137,7 @@ func (a *app) migrateValidate(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	if c.Bool(flagJSON) {
-		err = a.printJSON(map[string]any{"schema": c.String(flagSchema), "version": postgres.Latest(), "differences": slices.Concat([]string{}, differences)})
+		err = a.printJSON(map[string]any{"schema": c.String(flagSchema), "version": postgres.Latest(), "differences": append([]string{}, differences...)})
 	} else {
 		for _, d := range differences {
 			fmt.Fprintln(a.out, printable(d))
@@ -202,6 +202,9 @@ func (a *app) migratePrintGrants(_ context.Context, c *cli.Command) error {
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
+	}
+	if stem, ok := strings.CutSuffix(what, "y"); ok {
+		what = stem + "ie"
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -44,6 +44,9 @@ func (a *app) purge(ctx context.Context, c *cli.Command) error {
 	p := a.progress("purged", -1)
 	reply, err := s.PurgeWith(ctx, in, func(r engine.PurgeReply) { p.at(r.Dead + r.Events + r.History) })
 	p.end()
+	if err != nil && reply == (engine.PurgeReply{}) {
+		return err
+	}
 	if c.Bool(flagJSON) {
 		return firstError(err, a.printJSON(map[string]int{"events": reply.Events, "dead": reply.Dead, "history": reply.History, "swept": reply.Swept}))
 	}

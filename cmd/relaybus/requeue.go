@@ -42,10 +42,16 @@ func (a *app) requeue(ctx context.Context, c *cli.Command) error {
 	p := a.progress("requeued", total)
 	reply, err := s.RequeueWith(ctx, in, func(r engine.RequeueReply) { p.at(r.Requeued) })
 	p.end()
+	if err != nil && reply.Requeued == 0 {
+		return err
+	}
 	if c.Bool(flagJSON) {
 		return firstError(err, a.printJSON(map[string]int{"requeued": reply.Requeued}))
 	}
 	fmt.Fprintf(a.out, "requeued %s\n", count(reply.Requeued, "dead letter"))
+	if left := len(in.IDs) - reply.Requeued; left > 0 && err == nil && in.Limit == 0 {
+		fmt.Fprintf(a.out, "%d of the ids named no dead letter\n", left)
+	}
 	return err
 }
 

@@ -39,11 +39,11 @@ func (a *app) unsubscribe(ctx context.Context, c *cli.Command) error {
 		}
 	}
 	reply, err := s.Unsubscribe(ctx, in)
-	if c.Bool(flagJSON) {
-		return firstError(err, a.printJSON(map[string]any{"swept": reply.Swept, "buried": in.Bury}))
-	}
 	if err != nil && reply.Swept == 0 {
 		return err
+	}
+	if c.Bool(flagJSON) {
+		return firstError(err, a.printJSON(map[string]any{"swept": reply.Swept, "buried": in.Bury}))
 	}
 	what := "buried"
 	if !in.Bury {

@@ -107,7 +107,7 @@ func missingGrant(err *pgconn.PgError) string {
 	for _, duty := range Duties() {
 		for _, r := range rights[duty] {
 			if r.object == found[2] {
-				needs = append(needs, fmt.Sprintf("as a %s GRANT %s ON %s", duty, strings.ToUpper(r.privileges), r.object))
+				needs = append(needs, fmt.Sprintf("as %s GRANT %s ON %s", duty, strings.ToUpper(r.privileges), r.object))
 			}
 		}
 	}
