@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"strings"
 
@@ -15,7 +16,7 @@ func yesFlag() cli.Flag {
 }
 
 // confirm asks before something that cannot be taken back.
-func (a *app) confirm(c *cli.Command, question string) error {
+func (a *app) confirm(ctx context.Context, c *cli.Command, question string) error {
 	switch {
 	case c.Bool(flagYes):
 		return nil
@@ -23,9 +24,18 @@ func (a *app) confirm(c *cli.Command, question string) error {
 		return badInput("%s Nobody is there to answer: say --yes to do it", question)
 	}
 	fmt.Fprint(a.err, question+" Type yes to do it: ")
-	answer, _ := bufio.NewReader(a.in).ReadString('\n')
-	if strings.TrimSpace(answer) != "yes" {
-		return badInput("nothing was done")
+	answer := make(chan string, 1)
+	go func() { // reading cannot be interrupted; waiting for it can
+		line, _ := bufio.NewReader(a.in).ReadString('\n')
+		answer <- strings.TrimSpace(line)
+	}()
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("nothing was done: %w", ctx.Err())
+	case text := <-answer:
+		if text == "yes" {
+			return nil
+		}
 	}
-	return nil
+	return badInput("nothing was done")
 }

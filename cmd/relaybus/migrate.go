@@ -72,7 +72,7 @@ func (a *app) migrateDown(ctx context.Context, c *cli.Command) error {
 	if to == 0 {
 		question = fmt.Sprintf("This removes all tables of schema %q with every event and delivery in them.", c.String(flagSchema))
 	}
-	if err := a.confirm(c, question); err != nil {
+	if err := a.confirm(ctx, c, question); err != nil {
 		return err
 	}
 	if err := postgres.MigrateDown(ctx, pool, options(c), to); err != nil {

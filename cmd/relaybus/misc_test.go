@@ -39,6 +39,24 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
+// An interrupt at the question ends the command, and nothing is done.
+func TestInterruptAtQuestion(t *testing.T) {
+	w := newWorld(t)
+	w.migrate(t)
+	in, never := io.Pipe()
+	defer never.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	asked := &notify{do: cancel}
+	a := &app{asks: true, in: in, out: io.Discard, err: asked}
+	code := a.run(ctx, []string{"--database-url", w.url, "--schema", w.schema, "migrate", "down"})
+	if code != exitFailed || !strings.Contains(asked.String(), "interrupted: nothing was done") {
+		t.Fatalf("exit %d: %s", code, asked.String())
+	}
+	if text := w.command("verify"); !strings.HasSuffix(text, "exit 0\n") {
+		t.Fatalf("the tables must be there: %s", text)
+	}
+}
+
 // notify calls do once, at the first line that is written.
 type notify struct {
 	bytes.Buffer

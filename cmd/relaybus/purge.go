@@ -38,7 +38,7 @@ func (a *app) purge(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	defer closeStore()
-	if err := a.confirm(c, fmt.Sprintf("This deletes %s for good from schema %q.", purged(&in), c.String(flagSchema))); err != nil {
+	if err := a.confirm(ctx, c, fmt.Sprintf("This deletes %s for good from schema %q.", purged(&in), c.String(flagSchema))); err != nil {
 		return err
 	}
 	p := a.progress("purged", -1)

@@ -33,7 +33,7 @@ func (a *app) requeue(ctx context.Context, c *cli.Command) error {
 	total := -1
 	switch {
 	case in.All:
-		if err := a.confirm(c, fmt.Sprintf("This requeues every dead letter of schema %q.", c.String(flagSchema))); err != nil {
+		if err := a.confirm(ctx, c, fmt.Sprintf("This requeues every dead letter of schema %q.", c.String(flagSchema))); err != nil {
 			return err
 		}
 	case len(in.IDs) > 0:

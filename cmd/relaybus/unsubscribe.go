@@ -34,7 +34,7 @@ func (a *app) unsubscribe(ctx context.Context, c *cli.Command) error {
 	defer closeStore()
 	if !in.Bury {
 		question := fmt.Sprintf("This deletes every pending delivery of handler %q for events %q.", in.Handler, in.Event)
-		if err := a.confirm(c, question); err != nil {
+		if err := a.confirm(ctx, c, question); err != nil {
 			return err
 		}
 	}

@@ -26,3 +26,8 @@ func CatalogText(ctx context.Context, pool *pgxpool.Pool, o Options) (string, er
 	})
 	return b.String(), err
 }
+
+// VersionError is what a release that works with one version says to another.
+func VersionError(version, latest int64) error {
+	return found{schema: true, versions: true, version: version}.usable("s", latest)
+}

@@ -79,7 +79,7 @@ func Migrations(ctx context.Context, pool *pgxpool.Pool, o Options) ([]Migration
 	if err != nil {
 		return nil, err
 	}
-	if err := at.refused(o.Schema); err != nil {
+	if err := at.refused(o.Schema, Latest()); err != nil {
 		return nil, err
 	}
 	list := scripts()
@@ -152,7 +152,7 @@ func prepare(ctx context.Context, pool *pgxpool.Pool, db *sql.DB, schema string,
 	case !at.schema:
 		return at.missing(schema)
 	}
-	return at.refused(schema)
+	return at.refused(schema, Latest())
 }
 
 func createSchema(ctx context.Context, pool *pgxpool.Pool, db *sql.DB, schema string) error {
@@ -162,7 +162,7 @@ func createSchema(ctx context.Context, pool *pgxpool.Pool, db *sql.DB, schema st
 	}
 	// Two that create it at once may both find it missing.
 	if at, again := readVersion(ctx, pool, schema); again == nil && at.schema {
-		return at.refused(schema)
+		return at.refused(schema, Latest())
 	}
 	return migrateError(schema, err)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -317,4 +318,42 @@ func mustPool(t *testing.T) *pgxpool.Pool {
 	}
 	t.Cleanup(pool.Close)
 	return pool
+}
+
+// Which release is the older one decides what to do.
+func TestVersionError(t *testing.T) {
+	for _, c := range []struct {
+		version, latest int64
+		says            string
+	}{
+		{3, 4, `schema "s" is at version 3, this release works with 4: run relaybus migrate up`},
+		{5, 4, `schema "s" is at version 5, made by a newer release than this one, which works with 4: run the newer release`},
+		{0, 4, `there is no schema "s" with the tables of relaybus in this database: run relaybus migrate up`},
+		{4, 4, ""},
+	} {
+		err := postgres.VersionError(c.version, c.latest)
+		if c.says == "" && err != nil || c.says != "" && (!errors.Is(err, postgres.ErrSchema) || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("version %d for %d: %v", c.version, c.latest, err)
+		}
+	}
+}
+
+// A bus on the wrong schema does not start, and does not wait for it either.
+func TestBusOnWrongSchema(t *testing.T) {
+	pool, o := emptySchema(t, "bus")
+	store, err := postgres.NewWith(pool, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bus, err := engine.New[pgx.Tx](store, engine.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := func(context.Context, engine.Event[[]byte]) error { return nil }
+	if err := engine.Handle(bus, engine.Handler{Event: "e", Name: "h"}, handler); err != nil {
+		t.Fatal(err)
+	}
+	if err := bus.Start(context.Background()); !errors.Is(err, postgres.ErrSchema) {
+		t.Fatalf("start: %v", err)
+	}
 }

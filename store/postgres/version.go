@@ -69,12 +69,12 @@ func versionError(err error) error {
 
 // refused says why the schema must not be touched: it is of a newer release,
 // or its tables are not ours.
-func (f found) refused(schema string) error {
+func (f found) refused(schema string, latest int64) error {
 	switch {
 	case f.version == 0 && f.foreign != "":
 		return schemaError("schema %q holds a table %q that is not of relaybus: use another schema (--schema, Options.Schema)", schema, f.foreign)
-	case f.version > Latest():
-		return schemaError("schema %q is at version %d, made by a newer release than this one, which works with %d: run the newer release", schema, f.version, Latest())
+	case f.version > latest:
+		return schemaError("schema %q is at version %d, made by a newer release than this one, which works with %d: run the newer release", schema, f.version, latest)
 	}
 	return nil
 }
@@ -84,15 +84,15 @@ func (f found) missing(schema string) error {
 }
 
 // usable says why the store cannot work with the schema, and what to run.
-func (f found) usable(schema string) error {
-	if err := f.refused(schema); err != nil {
+func (f found) usable(schema string, latest int64) error {
+	if err := f.refused(schema, latest); err != nil {
 		return err
 	}
 	switch {
 	case f.version == 0:
 		return f.missing(schema)
-	case f.version < Latest():
-		return schemaError("schema %q is at version %d, this release works with %d: run relaybus migrate up, or call postgres.Migrate", schema, f.version, Latest())
+	case f.version < latest:
+		return schemaError("schema %q is at version %d, this release works with %d: run relaybus migrate up, or call postgres.Migrate", schema, f.version, latest)
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return at.usable(s.options.Schema)
+	return at.usable(s.options.Schema, Latest())
 }
 
 // checkOnce is CheckSchema until it succeeded: a schema that moves on while
