@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/relaybus-go/relaybus/engine"
 )
 
 // CatalogText is what catalog.sql finds, in the form of schema.txt.
@@ -31,3 +33,21 @@ func CatalogText(ctx context.Context, pool *pgxpool.Pool, o Options) (string, er
 func VersionError(version, latest int64) error {
 	return found{schema: true, versions: true, version: version}.usable("s", latest)
 }
+
+// Plan explains a reading statement as the store runs it.
+func (s *Store) Plan(ctx context.Context, name string, args ...any) (string, error) {
+	var b strings.Builder
+	s.sql["explained"] = "explain (verbose, costs off) " + s.sql.named(name)
+	err := s.look(ctx, "explain", func(tx pgx.Tx) error {
+		return s.each(ctx, tx, "explained", func(rows pgx.Rows) error {
+			var line string
+			err := rows.Scan(&line)
+			b.WriteString(line + "\n")
+			return err
+		}, args...)
+	})
+	return b.String(), err
+}
+
+// ListArguments are those of list.sql.
+func ListArguments(in engine.ListInput) []any { return listArguments(in) }
