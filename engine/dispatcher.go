@@ -50,10 +50,13 @@ type Dispatcher struct {
 	claim  claimPlan
 	extend retryState
 	renew  retryState // of Subscribe
-	flush  flushPlan
-	due    dueTimes
-	away   int        // store calls that failed in a row
-	probe  retryState // of ending calls while the store is away
+	// refused is the store's definite answer to the first Subscribe: a schema
+	// of another release, say, or a handler of another group.
+	refused error
+	flush   flushPlan
+	due     dueTimes
+	away    int        // store calls that failed in a row
+	probe   retryState // of ending calls while the store is away
 
 	stopAt Instant
 	stop   Stop
@@ -363,6 +366,11 @@ func (d *Dispatcher) subscribe(at Instant) {
 }
 
 func (d *Dispatcher) subscribeReturned(at Instant, in CallReturned) {
+	if d.phase == phaseStarting && IsDefinite(in.Err) {
+		d.refused = in.Err
+		d.stopped()
+		return
+	}
 	if in.Err != nil {
 		d.renew.failed(d, at)
 		return

@@ -102,5 +102,5 @@ func (d *Dispatcher) unfinished() bool {
 
 func (d *Dispatcher) stopped() {
 	d.phase = phaseStopped
-	d.emit(Stopped{})
+	d.emit(Stopped{Err: d.refused})
 }

@@ -121,7 +121,11 @@ type WakeAt struct {
 
 // Stopped says that the Dispatcher is done: nothing is outstanding that it
 // waits for. It is the last effect.
-type Stopped struct{}
+type Stopped struct {
+	// Err is why the bus never ran: the store refused its subscriptions with a
+	// definite error. nil after a stop that was asked for.
+	Err error
+}
 
 // What an [Observed] effect can report.
 const (

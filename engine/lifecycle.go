@@ -11,7 +11,8 @@ import (
 // gracefully within [Config.StopTimeout]. It returns nil after a graceful
 // stop, also one that [Bus.Stop] asked for, and an error when the bus cannot
 // start or could not stop in time. A store that is away is no error: it is
-// tried again.
+// tried again. One that refuses the subscriptions with a definite error, because
+// its schema is of another release, say, is: nothing of that heals by waiting.
 func (b *Bus[Tx]) Run(ctx context.Context) error {
 	r, err := b.begin(ctx)
 	if err != nil {
@@ -23,7 +24,7 @@ func (b *Bus[Tx]) Run(ctx context.Context) error {
 
 // Start starts the registered handlers and returns once their subscriptions
 // are stored: what is published from then on reaches them. While the store is
-// away it waits. The bus runs until [Bus.Stop] is called or ctx is cancelled;
+// away it waits; a definite error of the store is returned. The bus runs until [Bus.Stop] is called or ctx is cancelled;
 // both stop it gracefully, so nothing that a handler finished is lost. ctx
 // must therefore live as long as the bus. After a stop it may be started
 // again.
@@ -36,6 +37,9 @@ func (b *Bus[Tx]) Start(ctx context.Context) error {
 	case <-r.subscribed:
 		return nil
 	case <-r.done:
+		if r.refused != nil {
+			return fmt.Errorf("start: %w", r.refused)
+		}
 		err := fmt.Errorf("start: %w before its subscriptions were stored", ErrShutdown)
 		if cause := cmp.Or(r.err, context.Cause(ctx)); cause != nil {
 			err = fmt.Errorf("%w: %w", err, cause)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -104,6 +105,7 @@ type runner struct {
 	answers               []Input         // to effects that are answered at once
 	batch                 []Input         // what was last taken from the inbox
 	stopped, heardOfStore bool
+	refused               error // why the bus never ran
 }
 
 func newRunner(machine *Machine, base context.Context, cfg Config) *runner {
@@ -213,6 +215,7 @@ func (r *runner) perform(e Effect) {
 		r.observe(e)
 	case Stopped:
 		r.stopped = true
+		r.refused = e.Err
 	default:
 		panic(fmt.Sprintf("engine: the runner cannot perform a %T", e))
 	}
@@ -326,6 +329,7 @@ func (r *runner) finish() {
 		}
 	}
 	r.kill.Stop()
+	r.err = cmp.Or(r.err, r.refused)
 }
 
 // Pauses between tries to listen: a repaired connection gives hints again

@@ -36,7 +36,7 @@ var table = []row{
 	{dir: "engine/protocol"},
 	{dir: "engine", ours: []string{"engine/protocol", "internal/mutant", "internal/probe"}},
 	{dir: "store/simstore", ours: core, never: stores},
-	{dir: "store/postgres", ours: core, third: []string{"github.com/jackc/pgx/v5"}, never: []string{"store/mongo"}},
+	{dir: "store/postgres", ours: core, third: []string{"github.com/jackc/pgx/v5", "github.com/pressly/goose/v3"}, never: []string{"store/mongo"}},
 	{dir: "store/mongo", ours: core, third: []string{"go.mongodb.org/mongo-driver/v2"}, never: []string{"store/postgres"}},
 	{dir: "store/storetest", ours: append([]string{"linearize"}, core...), third: []string{"pgregory.net/rapid"}},
 	{dir: "faults", ours: core, never: stores},

@@ -129,12 +129,22 @@ var advice = map[string]string{
 	"42P01": "the schema is missing or of another version: run relaybus migrate up",
 	"42703": "the schema is missing or of another version: run relaybus migrate up",
 	"3F000": "the schema is missing or of another version: run relaybus migrate up",
-	"42501": `the role lacks a right: see docs/postgres.md, "Rights"`,
 }
 
+// Codes of PostgreSQL's appendix A that are looked for by name.
+const (
+	codeNoPrivilege     = "42501"
+	codeUndefinedColumn = "42703"
+)
+
+// explained adds to an error of the server what to do about it.
 func explained(err *pgconn.PgError) error {
-	if hint, ok := advice[err.Code]; ok {
-		return fmt.Errorf("%w (%s)", err, hint)
+	hint := advice[err.Code]
+	if err.Code == codeNoPrivilege {
+		hint = missingGrant(err)
 	}
-	return err
+	if hint == "" {
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, hint)
 }

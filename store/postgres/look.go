@@ -11,9 +11,18 @@ import (
 	"github.com/relaybus-go/relaybus/engine/protocol"
 )
 
-// look runs fn in one read-only snapshot.
+// look runs fn in one read-only snapshot. Plans are made for the arguments,
+// so that a filter that is not given costs nothing; compiling them would cost
+// more than it saves.
 func (s *Store) look(ctx context.Context, call string, fn func(tx pgx.Tx) error) error {
-	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, fn)
+	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err := pgx.BeginTxFunc(ctx, s.pool, snapshot, func(tx pgx.Tx) error {
+		const settings = "select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true)"
+		if _, err := tx.Exec(ctx, settings); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
 	if err != nil {
 		return classify(call, err)
 	}
@@ -43,13 +52,9 @@ func (s *Store) List(ctx context.Context, in engine.ListInput) (engine.ListReply
 	if in.Limit == 0 {
 		in.Limit = engine.DefaultList
 	}
-	f := &in.Filter
-	var status *int16
-	if f.Status != nil {
-		n := int16(*f.Status)
-		status = &n
-	}
 	var reply engine.ListReply
+	asked := in
+	asked.Limit++ // the row behind the page says whether there is another
 	err := s.look(ctx, "list", func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, "select now()").Scan(scanTime{&reply.Now}); err != nil {
 			return err
@@ -58,14 +63,25 @@ func (s *Store) List(ctx context.Context, in engine.ListInput) (engine.ListReply
 			l, err := scanListed(rows)
 			reply.Deliveries = append(reply.Deliveries, l)
 			return err
-		}, int64(in.After), in.Limit+1, orNull(f.Handler), orNull(f.Key), orNull(f.EventType), orNull(f.EventID), status,
-			timeOrNull(f.DiedSince), timeOrNull(f.DiedUntil))
+		}, listArguments(asked)...)
 	})
 	if len(reply.Deliveries) > in.Limit {
 		reply.Deliveries = reply.Deliveries[:in.Limit]
 		reply.Next = reply.Deliveries[in.Limit-1].Delivery.ID
 	}
 	return reply, err
+}
+
+// listArguments are those of list.sql.
+func listArguments(in engine.ListInput) []any {
+	f := &in.Filter
+	var status *int16
+	if f.Status != nil {
+		n := int16(*f.Status)
+		status = &n
+	}
+	return []any{int64(in.After), in.Limit, orNull(f.Handler), orNull(f.Key), orNull(f.EventType), orNull(f.EventID), status,
+		timeOrNull(f.DiedSince), timeOrNull(f.DiedUntil)}
 }
 
 // scanTime scans a time of the server; null leaves it 0.

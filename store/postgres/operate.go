@@ -19,6 +19,11 @@ import (
 //
 // Operate.tla, action Requeue.
 func (s *Store) Requeue(ctx context.Context, in engine.RequeueInput) (engine.RequeueReply, error) {
+	return s.RequeueWith(ctx, in, func(engine.RequeueReply) {})
+}
+
+// RequeueWith is Requeue that tells after each batch what was done so far.
+func (s *Store) RequeueWith(ctx context.Context, in engine.RequeueInput, progress func(engine.RequeueReply)) (engine.RequeueReply, error) {
 	var reply engine.RequeueReply
 	switch {
 	case in.Limit < 0:
@@ -39,6 +44,7 @@ func (s *Store) Requeue(ctx context.Context, in engine.RequeueInput) (engine.Req
 		}
 		n, err := q.requeue(ctx, batch, in.Limit-reply.Requeued)
 		reply.Requeued += n
+		progress(reply)
 		if err != nil {
 			return reply, err
 		}

@@ -18,7 +18,12 @@ import (
 //
 // Operate.tla, action Purge.
 func (s *Store) Purge(ctx context.Context, in engine.PurgeInput) (engine.PurgeReply, error) {
-	p := &purge{s: s, PurgeInput: in}
+	return s.PurgeWith(ctx, in, func(engine.PurgeReply) {})
+}
+
+// PurgeWith is Purge that tells after each batch what was done so far.
+func (s *Store) PurgeWith(ctx context.Context, in engine.PurgeInput, progress func(engine.PurgeReply)) (engine.PurgeReply, error) {
+	p := &purge{s: s, PurgeInput: in, progress: progress}
 	if in.DeadAfter < 0 || in.EventsAfter < 0 || in.HistoryAfter < 0 || in.Batch < 0 {
 		return p.done, fmt.Errorf("postgres: purge: %w: negative age or batch: %+v", engine.ErrInvalid, in)
 	}
@@ -37,7 +42,8 @@ func (s *Store) Purge(ctx context.Context, in engine.PurgeInput) (engine.PurgeRe
 type purge struct {
 	s *Store
 	engine.PurgeInput
-	done engine.PurgeReply
+	done     engine.PurgeReply
+	progress func(engine.PurgeReply)
 }
 
 // sweepRemoved repeats the sweep of Unsubscribe: a publisher may have been
@@ -68,6 +74,7 @@ func (p *purge) batches(ctx context.Context, name string, after time.Duration, t
 			return w.counted(name, interval(after), p.Batch)
 		})
 		*total += n
+		p.progress(p.done)
 		if err != nil || n < p.Batch {
 			return err
 		}
@@ -94,6 +101,7 @@ func (p *purge) events(ctx context.Context) error {
 		cursor = w.last
 		n, err := p.deleteEvents(ctx, w.bare)
 		p.done.Events += n
+		p.progress(p.done)
 		if err != nil {
 			return err
 		}

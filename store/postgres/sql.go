@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
@@ -30,9 +32,16 @@ func statementsFor(schema string) statements {
 		if err != nil {
 			panic(err)
 		}
-		all[strings.TrimSuffix(f.Name(), path.Ext(f.Name()))] = strings.ReplaceAll(string(text), "relaybus.", quoted(schema)+".")
+		all[strings.TrimSuffix(f.Name(), path.Ext(f.Name()))] = inSchema(string(text), schema)
 	}
 	return all
+}
+
+// inSchema puts a schema in the place of relaybus, also where a name stands in
+// a literal of its own.
+func inSchema(text, schema string) string {
+	name := quoted(schema) + "."
+	return strings.NewReplacer("'relaybus.", "'"+strings.ReplaceAll(name, "'", "''"), "relaybus.", name).Replace(text)
 }
 
 // named returns a statement.
@@ -50,8 +59,11 @@ func quoted(name string) string { return pgx.Identifier{name}.Sanitize() }
 const maxSchema = 63
 
 func checkSchema(name string) error {
-	if name == "" || len(name) > maxSchema || strings.ContainsAny(name, "\x00'") {
-		return fmt.Errorf("postgres: %w: schema name %q: want 1 to %d bytes without NUL and quotes", engine.ErrInvalid, name, maxSchema)
+	switch {
+	case name == "" || len(name) > maxSchema || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
+		return fmt.Errorf("postgres: %w: schema name %q: want 1 to %d bytes of UTF-8 without control characters", engine.ErrInvalid, name, maxSchema)
+	case strings.HasPrefix(name, "pg_"):
+		return fmt.Errorf("postgres: %w: schema name %q: PostgreSQL keeps names that begin with pg_ for itself", engine.ErrInvalid, name)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -55,6 +56,7 @@ type Store struct {
 	sql     statements
 
 	reserve reserve
+	checked atomic.Bool // the schema is of this release
 
 	mu    sync.Mutex
 	hints map[protocol.LaneID]hint
@@ -67,8 +69,8 @@ var (
 )
 
 // New returns a store over a pool, with the default options. It does not talk
-// to the server; a missing or foreign schema is reported by the first call,
-// and the engine makes one when it starts.
+// to the server: a schema that is missing, of another version or foreign is
+// reported by Subscribe, which a bus calls first.
 func New(pool *pgxpool.Pool) (*Store, error) { return NewWith(pool, Options{}) }
 
 // NewWith is New with options.

@@ -15,7 +15,8 @@ import (
 
 // Subscribe writes the subscriptions of a bus and creates the lanes of its
 // group when they are missing. A handler belongs to the group of its first
-// subscription; another group is refused with a definite error.
+// subscription; another group is refused with a definite error. The first call
+// checks the version of the schema: see [ErrSchema].
 //
 // Operate.tla, action Subscribe.
 func (s *Store) Subscribe(ctx context.Context, in engine.SubscribeInput) (engine.SubscribeReply, error) {
@@ -27,7 +28,11 @@ func (s *Store) Subscribe(ctx context.Context, in engine.SubscribeInput) (engine
 	for _, h := range slices.Compact(handlers) {
 		j.types, j.handlers = append(j.types, h.Event), append(j.handlers, h.Handler)
 	}
-	err := s.transact(ctx, "subscribe", false, mostWait, func(w *work) error { return j.run(ctx, w) })
+	err := s.checkOnce(ctx)
+	if err != nil {
+		return j.reply, err
+	}
+	err = s.transact(ctx, "subscribe", false, mostWait, func(w *work) error { return j.run(ctx, w) })
 	return j.reply, err
 }
 

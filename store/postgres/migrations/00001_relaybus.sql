@@ -39,8 +39,15 @@ create table deliveries (
   last_error   text,
   died_at      timestamptz,
   unique (event_seq, handler)
-) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.1,
-        autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1);
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05,
+        autovacuum_vacuum_cost_delay = 1);
+-- +goose StatementBegin
+do $$ begin
+  if current_setting('server_version_num')::int >= 130000 then
+    alter table deliveries set (autovacuum_vacuum_insert_scale_factor = 0.1);
+  end if;
+end $$;
+-- +goose StatementEnd
 comment on column deliveries.status is '0 pending, 1 dead; a completed delivery has no row';
 create index deliveries_due on deliveries (lane, available_at, id) where status = 0 and key is null;
 create index deliveries_keyed on deliveries (lane, key, handler, id) where status = 0 and key is not null;

@@ -1,15 +1,16 @@
 -- What the store holds for each handler, in the same snapshot.
 -- Locks: none.
-with flying as materialized (select f.id from relaybus.lanes l cross join lateral unnest(l.in_flight) f(id)),
-d as (
-  select handler,
-         count(*) filter (where status = 0) as pending,
-         count(*) filter (where status = 0 and available_at <= now()
-                            and not exists (select from flying f where f.id = d.id)) as due,
-         min(available_at) filter (where status = 0 and available_at <= now()
-                            and not exists (select from flying f where f.id = d.id)) as oldest,
-         count(*) filter (where status = 1) as dead
-    from relaybus.deliveries d group by handler),
+-- One pass over the deliveries, joined to the few that are in flight: a
+-- subquery for each row would cost rows times entries.
+with d as (
+  select d.handler,
+         count(*) filter (where d.status = 0) as pending,
+         count(*) filter (where d.status = 0 and d.available_at <= now() and f.id is null) as due,
+         min(d.available_at) filter (where d.status = 0 and d.available_at <= now() and f.id is null) as oldest,
+         count(*) filter (where d.status = 1) as dead
+    from relaybus.deliveries d
+    left join (select distinct f.id from relaybus.lanes l cross join lateral unnest(l.in_flight) f(id)) f using (id)
+   group by d.handler),
 s as (
   select handler, max(seen_at) as seen_at, bool_or(not removed) as subscribed, bool_or(removed) as removed
     from relaybus.subscriptions group by handler)

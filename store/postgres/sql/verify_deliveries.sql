@@ -7,12 +7,11 @@ select 'duplicate delivery', d.id, d.lane, format('%s of event %s has another ro
   from relaybus.deliveries d
  where exists (select from relaybus.deliveries o where o.event_seq = d.event_seq and o.handler = d.handler and o.id < d.id)
 union all
-select 'event missing', d.id, d.lane, format('no event %s', d.event_seq)
-  from relaybus.deliveries d where not exists (select from relaybus.events e where e.seq = d.event_seq)
-union all
-select 'handler without subscription', d.id, d.lane, format('%L never subscribed to %L', d.handler, e.type)
-  from relaybus.deliveries d join relaybus.events e on e.seq = d.event_seq
- where not exists (select from relaybus.subscriptions s where s.event_type = e.type and s.handler = d.handler)
+select case when e.seq is null then 'event missing' else 'handler without subscription' end, d.id, d.lane,
+       case when e.seq is null then format('no event %s', d.event_seq) else format('%L never subscribed to %L', d.handler, e.type) end
+  from relaybus.deliveries d left join relaybus.events e on e.seq = d.event_seq
+ where e.seq is null
+    or (e.type, d.handler) not in (select s.event_type, s.handler from relaybus.subscriptions s)
 union all
 select 'dead in flight', d.id, l.lane, format('dead, but in flight by claim %s', f.claim)
   from relaybus.lanes l cross join lateral unnest(l.in_flight, l.in_flight_claims) f(id, claim)
