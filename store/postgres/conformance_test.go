@@ -18,9 +18,24 @@ import (
 	"github.com/relaybus-go/relaybus/store/storetest"
 )
 
-func TestConformance(t *testing.T) { storetest.Run(t, harness()) }
+// TestConformance runs the suite on the machine's server and on the newest
+// that can be had, side by side.
+func TestConformance(t *testing.T) {
+	for _, version := range []testdb.Version{testdb.Local, testdb.Newest} {
+		t.Run(string(version), func(t *testing.T) {
+			if version == testdb.Newest && testing.Short() {
+				t.Log("-short: the newest PostgreSQL is left out")
+				return
+			}
+			t.Parallel()
+			storetest.Run(t, harness(version))
+		})
+	}
+}
 
-var schemas atomic.Int64
+// made counts the stores that were opened on a server: the first one makes the
+// schema.
+var made = map[testdb.Version]*atomic.Int64{testdb.Local: {}, testdb.Newest: {}}
 
 // opened is a store in a schema of its own.
 type opened struct {
@@ -32,8 +47,13 @@ type opened struct {
 
 func open(t testing.TB, o postgres.Options) *opened {
 	t.Helper()
+	return openOn(t, testdb.Local, o)
+}
+
+func openOn(t testing.TB, version testdb.Version, o postgres.Options) *opened {
+	t.Helper()
 	ctx := context.Background()
-	pool, err := pgxpool.New(ctx, testdb.Postgres(t, testdb.Local).URL)
+	pool, err := pgxpool.New(ctx, testdb.Postgres(t, version).URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +61,7 @@ func open(t testing.TB, o postgres.Options) *opened {
 	o.Schema = s.schema
 	o.Hook = s.pauses.reached
 	t.Cleanup(pool.Close)
-	if err := s.reset(ctx, o); err != nil {
+	if err := s.reset(ctx, version, o); err != nil {
 		t.Fatal(err)
 	}
 	if s.store, err = postgres.NewWith(pool, o); err != nil {
@@ -51,8 +71,8 @@ func open(t testing.TB, o postgres.Options) *opened {
 }
 
 // reset empties the schema of this process; the first time it makes it.
-func (s *opened) reset(ctx context.Context, o postgres.Options) error {
-	if schemas.Add(1) == 1 {
+func (s *opened) reset(ctx context.Context, version testdb.Version, o postgres.Options) error {
+	if made[version].Add(1) == 1 {
 		if err := postgres.Migrate(ctx, s.pool, o); err != nil {
 			return err
 		}
@@ -64,11 +84,11 @@ func (s *opened) reset(ctx context.Context, o postgres.Options) error {
 	return err
 }
 
-func harness() storetest.Harness[pgx.Tx] {
+func harness(version testdb.Version) storetest.Harness[pgx.Tx] {
 	return storetest.Harness[pgx.Tx]{
 		Semantics: protocol.Locking,
 		Open: func(t testing.TB) *storetest.Opened[pgx.Tx] {
-			s := open(t, postgres.Options{})
+			s := openOn(t, version, postgres.Options{})
 			return &storetest.Opened[pgx.Tx]{
 				Store: s.store, Expire: s.expire, MakeDue: s.makeDue, Put: s.put, Count: s.count,
 				Pause: func(p storetest.Point, do func()) bool { return s.pauses.set(steps[p], do) },

@@ -31,6 +31,16 @@ type Options struct {
 	// negative leaves the transaction's own setting alone. A shorter setting
 	// of the transaction is never raised.
 	PublishIdle time.Duration
+	// Notify wakes other processes when something was published, with NOTIFY,
+	// and listens for their hints; default off. Each process then keeps up to
+	// two connections beside the pool. LISTEN does not work through a
+	// transaction pooler: see Listener. Polling finds everything without it,
+	// only later.
+	Notify bool
+	// Listener is how the listening connection is made; default the pool's
+	// own configuration. Behind a transaction pooler it must name the server
+	// itself.
+	Listener *pgx.ConnConfig
 	// Hook is called at the named points inside calls; only tests have a
 	// reason to set it.
 	Hook func(ctx context.Context, call, step string)
@@ -54,6 +64,8 @@ type Store struct {
 	options Options
 	sql     statements
 
+	notices notices
+
 	mu    sync.Mutex
 	hints map[protocol.LaneID]hint
 	seen  *marks
@@ -62,6 +74,8 @@ type Store struct {
 var (
 	_ engine.TxStore[pgx.Tx] = (*Store)(nil)
 	_ engine.Operator        = (*Store)(nil)
+	_ engine.Waker           = (*Store)(nil)
+	_ engine.Notifier        = (*Store)(nil)
 )
 
 // New returns a store over a pool, with the default options. It does not talk
@@ -78,7 +92,9 @@ func NewWith(pool *pgxpool.Pool, o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return &Store{pool: pool, options: o, sql: statementsFor(o.Schema), hints: map[protocol.LaneID]hint{}}, nil
+	s := &Store{pool: pool, options: o, sql: statementsFor(o.Schema), hints: map[protocol.LaneID]hint{}}
+	s.notices.send = s.notify
+	return s, nil
 }
 
 func (o Options) withDefaults() Options {
