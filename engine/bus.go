@@ -36,6 +36,9 @@ func New[Tx any](store TxStore[Tx], cfg Config) (*Bus[Tx], error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if _, ok := any(store).(Operator); cfg.Retention.on() && !ok {
+		return nil, invalid("Config.Retention is set, and a %T is no Operator that could purge", store)
+	}
 	cfg = cfg.withDefaults()
 	cfg.Middleware = slices.Clone(cfg.Middleware)
 	cfg.PublishMiddleware = slices.Clone(cfg.PublishMiddleware)
