@@ -85,10 +85,14 @@ func (s *opened) reset(ctx context.Context, version testdb.Version, o postgres.O
 }
 
 func harness(version testdb.Version) storetest.Harness[pgx.Tx] {
+	return harnessOf(func(t testing.TB) *opened { return openOn(t, version, postgres.Options{}) })
+}
+
+func harnessOf(open func(t testing.TB) *opened) storetest.Harness[pgx.Tx] {
 	return storetest.Harness[pgx.Tx]{
 		Semantics: protocol.Locking,
 		Open: func(t testing.TB) *storetest.Opened[pgx.Tx] {
-			s := openOn(t, version, postgres.Options{})
+			s := open(t)
 			return &storetest.Opened[pgx.Tx]{
 				Store: s.store, Expire: s.expire, MakeDue: s.makeDue, Put: s.put, Count: s.count,
 				Pause: func(p storetest.Point, do func()) bool { return s.pauses.set(steps[p], do) },
