@@ -173,7 +173,7 @@ func (b *batch) lookAgain(ctx context.Context, s *Store) error {
 // lists reports which leases their lanes list.
 func (s *Store) lists(ctx context.Context, leases []engine.Lease) ([]bool, error) {
 	listed := make([]bool, len(leases))
-	rows, err := s.pool.Query(ctx, s.sql.named("look_again"), lanesOfLeases(leases))
+	rows, err := s.pool.Query(ctx, s.sql.named("look_again"), known(lanesOfLeases(leases)))
 	if err != nil {
 		return nil, classify("complete", err)
 	}

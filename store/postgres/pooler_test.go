@@ -1,9 +1,9 @@
 package postgres_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -73,8 +74,12 @@ func startPgBouncer(t *testing.T, bin string, server *pgx.ConnConfig) (port int)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	config := filepath.Join(dir, "pgbouncer.ini")
+	password := ""
+	if server.Password != "" {
+		password = " password=" + server.Password
+	}
 	text := fmt.Sprintf(`[databases]
-%s = host=%s port=%d user=%s password=%s
+%s = host=%s port=%d user=%s%s
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = %d
@@ -83,16 +88,22 @@ auth_type = any
 pool_mode = transaction
 max_client_conn = 300
 default_pool_size = 40
-`, server.Database, server.Host, server.Port, server.User, server.Password, port)
+`, server.Database, server.Host, server.Port, server.User, password, port)
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	const beside = `"$@" >&2 & pid=$!; read -r line; kill $pid; wait $pid`
+	// The shell ends the pooler with this process, and ends when it ends.
+	const beside = `exec 3<&0
+"$@" 3<&- & pid=$!
+{ read -r line; kill $pid; } <&3 >/dev/null 2>&1 &
+wait $pid`
 	cmd := exec.Command("/bin/sh", "-c", beside, "sh", bin, "-q", config)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: nobody(t), Setpgid: true}
+	var words bytes.Buffer
+	cmd.Stderr = &words
 	in, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -100,9 +111,14 @@ default_pool_size = 40
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_, _ = io.WriteString(in, "\n")
+	ended := make(chan struct{})
+	go func() {
 		_ = cmd.Wait()
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		_ = in.Close()
+		<-ended
 	})
 	for {
 		conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
@@ -110,13 +126,13 @@ default_pool_size = 40
 			_ = conn.Close()
 			return port
 		}
-		if !running(cmd) {
-			t.Fatal("pgbouncer ended at its start")
+		select {
+		case <-ended:
+			t.Fatalf("pgbouncer ended at its start: %s", words.String())
+		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
-
-func running(cmd *exec.Cmd) bool { return cmd.Process.Signal(syscall.Signal(0)) == nil }
 
 // nobody is the user that a pooler of root's runs as: pgbouncer refuses root.
 func nobody(t *testing.T) *syscall.Credential {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/relaybus-go/relaybus/engine"
@@ -168,7 +169,7 @@ func lockWait(ttl time.Duration) time.Duration {
 // later queues a statement of sql/; read takes its rows when the queue is sent.
 func (w *work) later(name string, read func(pgx.Rows) error, args ...any) {
 	for i := range args {
-		args[i] = notNull(args[i])
+		args[i] = known(args[i])
 	}
 	q := w.queue.Queue(w.s.sql.named(name), args...)
 	if read != nil {
@@ -176,10 +177,21 @@ func (w *work) later(name string, read func(pgx.Rows) error, args ...any) {
 	}
 }
 
-// notNull makes an empty array of a nil slice: as null it would make every
-// comparison with it unknown.
-func notNull(arg any) any {
+// known makes an empty array of a nil slice, since as null it would make every
+// comparison with it unknown, and gives the types of the protocol names that
+// pgx knows without asking the server, which it does not do behind a pooler.
+func known(arg any) any {
 	switch list := arg.(type) {
+	case []protocol.LaneID:
+		return numbers[int32](list)
+	case []protocol.DeliveryID:
+		return numbers[int64](list)
+	case [][16]byte:
+		return uuids(list)
+	case protocol.LaneID:
+		return int32(list)
+	case protocol.DeliveryID:
+		return int64(list)
 	case []int64:
 		return append([]int64{}, list...)
 	case []int32:
@@ -188,6 +200,22 @@ func notNull(arg any) any {
 		return append([]string{}, list...)
 	}
 	return arg
+}
+
+func uuids(list [][16]byte) []pgtype.UUID {
+	all := make([]pgtype.UUID, len(list))
+	for i, v := range list {
+		all[i] = pgtype.UUID{Bytes: v, Valid: true}
+	}
+	return all
+}
+
+func numbers[To, From ~int32 | ~int64](list []From) []To {
+	all := make([]To, len(list))
+	for i, v := range list {
+		all[i] = To(v)
+	}
+	return all
 }
 
 // send sends what is queued and reads the answers.
