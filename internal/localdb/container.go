@@ -21,7 +21,7 @@ func serveContainer(release string, before error, stdin io.Reader, stdout, stder
 	image := imageOf(release)
 	c, err := startContainer(ctx, image)
 	if err != nil {
-		return errors.Join(before, fmt.Errorf("and a container of %s could not be started: %w", image, err))
+		return fmt.Errorf("%w; and a container of %s could not be started: %w", before, image, err)
 	}
 	defer func() { err = errors.Join(err, testcontainers.TerminateContainer(c)) }()
 	address, err := c.PortEndpoint(ctx, "5432/tcp", "")
