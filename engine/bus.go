@@ -5,13 +5,15 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // Bus publishes events and runs handlers on one store. Make one per process
 // and group; its methods may be called from many goroutines.
 type Bus[Tx any] struct {
-	store TxStore[Tx]
-	cfg   Config // with defaults
+	store    TxStore[Tx]
+	cfg      Config   // with defaults
+	notifier Notifier // the store, when it is one
 
 	// Registrations. They change under mu until sealed is set, and never
 	// after, so that runs read them without a lock.
@@ -34,12 +36,17 @@ func New[Tx any](store TxStore[Tx], cfg Config) (*Bus[Tx], error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if _, ok := any(store).(Operator); cfg.Retention.on() && !ok {
+		return nil, invalid("Config.Retention is set, and a %T is no Operator that could purge", store)
+	}
 	cfg = cfg.withDefaults()
 	cfg.Middleware = slices.Clone(cfg.Middleware)
 	cfg.PublishMiddleware = slices.Clone(cfg.PublishMiddleware)
+	notifier, _ := any(store).(Notifier)
 	return &Bus[Tx]{
 		store:    store,
 		cfg:      cfg,
+		notifier: notifier,
 		handlers: map[string]*registered{},
 		routes:   map[EventHandler]binder[Tx]{},
 	}, nil
@@ -50,20 +57,35 @@ func New[Tx any](store TxStore[Tx], cfg Config) (*Bus[Tx], error) {
 // without waiting for the next poll. fn runs once: after an error that wraps
 // [ErrRetryable] nothing was applied and the caller may call InTx again; after
 // one that wraps [ErrCommitUnknown] it may have been committed, and publishing
-// the same ids again is safe.
+// the same ids again is safe. Other processes are woken where the store can,
+// if fn published with the ctx it was given.
 func (b *Bus[Tx]) InTx(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error {
+	var published atomic.Bool
+	if b.notifier != nil {
+		ctx = context.WithValue(ctx, publishedKey{}, &published)
+	}
 	err := b.store.InTx(ctx, fn)
 	if err == nil || errors.Is(err, ErrCommitUnknown) {
-		b.Wake()
+		b.wakeHere()
+		if published.Load() {
+			b.notifier.Notify()
+		}
 	}
 	return err
 }
 
 // Wake hints that work may be due: call it after the commit of a transaction
 // of your own in which [Bus.Publish] was called. Without it the work starts
-// with the next poll. It never blocks and is harmless on a bus that does not
-// run.
+// with the next poll. Other processes are woken too, where the store can. It
+// never blocks and is harmless on a bus that does not run.
 func (b *Bus[Tx]) Wake() {
+	b.wakeHere()
+	if b.notifier != nil {
+		b.notifier.Notify()
+	}
+}
+
+func (b *Bus[Tx]) wakeHere() {
 	if r := b.current(); r != nil {
 		r.nudge()
 	}

@@ -49,6 +49,10 @@ type Config struct {
 	// giving lanes back. See [Bus.Stop].
 	StopTimeout time.Duration
 
+	// Retention is what this bus deletes on a schedule: dead letters, events
+	// and completions of some age; default nothing.
+	Retention Retention
+
 	// Concurrency bounds the handlers that run at once in this bus; default
 	// 100, at most 100,000.
 	Concurrency int
@@ -119,7 +123,7 @@ const (
 // says what would; the error wraps [ErrInvalid]. [New] calls it.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	for _, check := range []func() error{c.checkNames, c.checkTimes, c.checkCounts, c.checkMiddleware} {
+	for _, check := range []func() error{c.checkNames, c.checkTimes, c.Retention.check, c.checkCounts, c.checkMiddleware} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -193,6 +197,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.Window, min(defaultWindow, c.Lease/pollsPerLease))
 	orDefault(&c.CallTimeout, c.Lease/3)
 	orDefault(&c.StopTimeout, defaultStopTimeout)
+	orDefault(&c.Retention.Every, defaultRetentionEvery)
 	orDefault(&c.Concurrency, defaultConcurrency)
 	orDefault(&c.ClaimLimit, defaultClaimLimit)
 	orDefault(&c.LanesPerClaim, defaultLanesPerClaim)

@@ -53,10 +53,12 @@ type Dispatcher struct {
 	// refused is the store's definite answer to the first Subscribe: a schema
 	// of another release, say, or a handler of another group.
 	refused error
-	flush   flushPlan
-	due     dueTimes
-	away    int        // store calls that failed in a row
-	probe   retryState // of ending calls while the store is away
+	// retention is when to purge next.
+	retention retryState
+	flush     flushPlan
+	due       dueTimes
+	away      int        // store calls that failed in a row
+	probe     retryState // of ending calls while the store is away
 
 	stopAt Instant
 	stop   Stop
@@ -206,6 +208,7 @@ func (d *Dispatcher) decide(at Instant) {
 	d.endRuns(at)
 	d.extendLeases(at)
 	d.wakeForDue(at)
+	d.purge(at)
 	d.claimOrRelinquish(at)
 	d.finishStop(at)
 }
@@ -249,6 +252,10 @@ func outstanding[T any](d *Dispatcher) int {
 func (d *Dispatcher) callReturned(at Instant, in CallReturned) {
 	c := d.takeCall(in.ID)
 	if c == nil {
+		return
+	}
+	if _, purge := c.input.(PurgeInput); purge { // may be cut off by its sheer length
+		d.purgeReturned(at, in)
 		return
 	}
 	d.noteStore(in.Err)
@@ -330,6 +337,11 @@ func (d *Dispatcher) backoff(tries int) time.Duration {
 	}
 	base = max(min(base, d.cfg.Lease/4), time.Millisecond)
 	return base/2 + time.Duration(d.cfg.Jitter(int64(base/2)+1))
+}
+
+// jitter returns a random duration in [0, most).
+func (d *Dispatcher) jitter(most time.Duration) time.Duration {
+	return time.Duration(d.cfg.Jitter(int64(most)))
 }
 
 func (r *retryState) failed(d *Dispatcher, at Instant) {

@@ -28,6 +28,9 @@ func (d *Dispatcher) Hash() uint64 {
 	}
 	h.int(int64(d.away), int64(d.probe.tries), int64(d.probe.next.Mono))
 	h.int(int64(d.claim.cursor), int64(d.claim.retry.tries), int64(d.claim.retry.next.Mono), int64(d.claim.empty))
+	if d.retention.armed {
+		h.int(int64(d.retention.tries), int64(d.retention.next.Mono))
+	}
 	h.bool(d.claim.abandoned, d.claim.eager, d.claim.woken, d.flush.armed)
 	return uint64(h)
 }

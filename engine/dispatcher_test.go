@@ -18,7 +18,7 @@ import (
 // something that happened to a worker; what is printed is what the Dispatcher
 // asks for. The clock only moves with "at".
 //
-//	new lease=30s concurrency=10 handlers=(mail ledger/tx)   start over
+//	new lease=30s concurrency=10 handlers=(mail ledger/tx) purge=10m   start over
 //	at 1s                                        move the clock, feed a Tick
 //	start | wake | stop grace=5s                 feed that input
 //	subscribed                                   Subscribe's reply
@@ -31,6 +31,7 @@ import (
 //	ended CompleteMany verdicts=(Applied LeaseLost)
 //	                                             the reply to an ending call
 //	givenback                                    Relinquish's reply
+//	purged                                       Purge's reply
 //	failed Claim retryable|definite|unknown      an error
 //	ran run=1 outcome=Succeeded err=… delay=…    a run returned
 //	retired run=1 done=true
@@ -88,6 +89,9 @@ func (w *dispatcherStory) create(data *datadriven.TestData) string {
 		Concurrency: 10, ClaimLimit: 20, LanesPerClaim: 2, CompletionBatch: 4,
 		Jitter: func(n int64) int64 { return n - 1 },
 	}
+	if data.HasArg("purge") {
+		cfg.Retention = Retention{DeadAfter: time.Hour, Every: w.durationArg(data, "purge", 0)}
+	}
 	if data.HasArg("concurrency") {
 		cfg.Concurrency = w.intArg(data, "concurrency")
 	}
@@ -134,6 +138,8 @@ func (w *dispatcherStory) reply(data *datadriven.TestData, input any) any {
 		return w.extendReply(data, input.(ExtendLeaseInput), now)
 	case "givenback":
 		return &RelinquishReply{Now: now}
+	case "purged":
+		return &PurgeReply{}
 	case "ended":
 		return w.endReply(data, input, now)
 	}
@@ -248,7 +254,7 @@ func (w *dispatcherStory) result(data *datadriven.TestData) RunResult {
 // answer takes the oldest outstanding call that the line can speak of.
 func (w *dispatcherStory) answer(data *datadriven.TestData) Call {
 	method, ok := map[string]string{
-		"subscribed": "Subscribe", "granted": "Claim", "renewed": "ExtendLease", "givenback": "Relinquish",
+		"subscribed": "Subscribe", "granted": "Claim", "renewed": "ExtendLease", "givenback": "Relinquish", "purged": "Purge",
 	}[data.Cmd]
 	if !ok {
 		method = data.CmdArgs[0].Key
@@ -354,6 +360,8 @@ func describeCall(input any) string {
 		return fmt.Sprintf("Bury #%d charge=%t%s %q", in.Lease.Delivery, in.Charge, describeRest(in.Rest, false), in.Error)
 	case ReleaseInput:
 		return "Release " + describeLeases(in.Leases)
+	case PurgeInput:
+		return fmt.Sprintf("Purge dead after %v", in.DeadAfter)
 	case RelinquishInput:
 		return fmt.Sprintf("Relinquish n=%d %s running=%d keep=%v", in.Number, describeLanes(in.Lanes), len(in.Running), in.Keep)
 	}

@@ -142,6 +142,7 @@ const (
 	ObservedStoreAway    = "store away"
 	ObservedStoreBack    = "store back"
 	ObservedUnsubscribed = "subscription is removed"
+	ObservedPurgeFailed  = "purge failed"
 )
 
 // Observed reports a fact worth a log line or a metric. [Observation] says

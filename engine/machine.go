@@ -23,6 +23,7 @@ type dispatcherConfig struct {
 	Handlers      []dispatchHandler // sorted by Name, one per handler name
 	Subscriptions []EventHandler
 	Jitter        func(n int64) int64 // uniform in [0, n)
+	Retention     Retention
 }
 
 // dispatchHandler is what the Dispatcher needs to know of one handler name.
@@ -94,6 +95,7 @@ func (b *Bus[Tx]) dispatcherConfig(holder Holder) dispatcherConfig {
 		Handlers:      b.dispatchHandlers(),
 		Subscriptions: slices.SortedFunc(slices.Values(b.pairs), comparePairs),
 		Jitter:        boundedJitter(jitter),
+		Retention:     b.cfg.Retention,
 	}
 }
 
@@ -172,6 +174,8 @@ func (m *Machine) perform(ctx context.Context, input any) (any, error) {
 		return pointer(m.store.Release(ctx, in))
 	case RelinquishInput:
 		return pointer(m.store.Relinquish(ctx, in))
+	case PurgeInput:
+		return pointer(m.store.(Operator).Purge(ctx, in)) // New has seen that it is one
 	}
 	panic(fmt.Sprintf("engine: no store call takes a %T", input))
 }

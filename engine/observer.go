@@ -55,6 +55,7 @@ const (
 //	ObservedStoreAway                      calls fail in a row                   Err
 //	ObservedStoreBack                      they succeed again
 //	ObservedUnsubscribed                   a subscription stays removed          Handler
+//	ObservedPurgeFailed                    the first purge of a row failed       Err
 //
 // "delivery" stands for Handler, Event, Type, Key, Headers, PublishedAt,
 // Delivery, Lane, Attempt and MaxAttempts. What became of it is told after its

@@ -7,9 +7,10 @@ import (
 	"github.com/relaybus-go/relaybus/engine/protocol"
 )
 
-// Operator is what an administrator does with a store. The bus never calls it:
-// retention, for one, is a Purge that you call from time to time. Errors come in the kinds of [Store]; input outside its limits is refused
-// with [ErrInvalid] before anything is done.
+// Operator is what an administrator does with a store. The bus calls Purge, when
+// [Config.Retention] says so, and nothing else of it. Errors come in the kinds
+// of [Store]; input outside its limits is refused with [ErrInvalid] before
+// anything is done.
 type Operator interface {
 	// Requeue brings dead letters back to pending, due now, with nothing
 	// charged. To its neighbours a requeued delivery is a new one: requeue a
@@ -85,6 +86,10 @@ type PurgeInput struct {
 	HistoryAfter time.Duration
 	// Batch bounds the rows of one transaction; 0 means DefaultBatch.
 	Batch int
+	// Yield makes the call return early when another one that yields is at
+	// work, so that many may call and one works. A store where two do no harm
+	// may ignore it.
+	Yield bool
 }
 
 // PurgeReply is the reply of [Operator.Purge]: how many rows went.

@@ -60,6 +60,7 @@ func (b *Bus[Tx]) begin(ctx context.Context) (*runner, error) {
 		return nil, err
 	}
 	r := newRunner(machine, base, b.cfg)
+	r.notifier = b.notifier
 	b.runner = r
 	if r.watcher != nil {
 		r.work.Go(func() { r.watcher.serve(r.ended) })
@@ -83,6 +84,7 @@ type runner struct {
 	machine     *Machine
 	log         *slog.Logger
 	watcher     *watcher // nil: nobody watches
+	notifier    Notifier // nil: the store is none
 	stopTimeout time.Duration
 	started     time.Time
 	inbox       *inbox
@@ -276,6 +278,9 @@ func (r *runner) execute(t *task) {
 	result = r.machine.executes(&t.ctx)
 	if result.published && (result.Outcome == Committed || result.Outcome == CommitUnknown) {
 		r.nudge()
+		if r.notifier != nil {
+			r.notifier.Notify()
+		}
 	}
 }
 

@@ -11,3 +11,11 @@ type Waker interface {
 	// connection say, it is called again after a pause.
 	Listen(ctx context.Context, group string, wake func()) error
 }
+
+// Notifier is what a [Store] may offer beside its methods: it tells the
+// [Waker]s of other processes that something was published.
+type Notifier interface {
+	// Notify is called after a commit. It must not block and cannot fail: a
+	// hint that cannot be sent costs those processes a wait for their poll.
+	Notify()
+}

@@ -49,7 +49,8 @@ var table = []row{
 	{dir: "internal/lint"},
 	{dir: "internal/mutant"},
 	{dir: "internal/probe"},
-	{dir: "internal/testdb", third: []string{anyModule}},
+	{dir: "internal/pgcluster"},
+	{dir: "internal/testdb", ours: []string{"internal/pgcluster"}, third: []string{anyModule}},
 }
 
 func rowOf(dir string) *row {

@@ -8,18 +8,36 @@ import (
 
 	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
+	"github.com/relaybus-go/relaybus/internal/testdb"
 	"github.com/relaybus-go/relaybus/store/postgres"
 	"github.com/relaybus-go/relaybus/store/storetest"
 )
 
-func TestConformance(t *testing.T) { storetest.Run(t, harness()) }
+// TestConformance runs the suite on the machine's server and on the newest
+// that can be had, side by side.
+func TestConformance(t *testing.T) {
+	for _, version := range []testdb.Version{testdb.Local, testdb.Newest} {
+		t.Run(string(version), func(t *testing.T) {
+			if version == testdb.Newest && testing.Short() {
+				t.Log("-short: the newest PostgreSQL is left out")
+				return
+			}
+			t.Parallel()
+			storetest.Run(t, harness(version))
+		})
+	}
+}
 
-func harness() storetest.Harness[pgx.Tx] {
+func harness(version testdb.Version) storetest.Harness[pgx.Tx] {
+	return harnessOf(func(t testing.TB) *opened { return openOn(t, version, postgres.Options{}) })
+}
+
+func harnessOf(open func(t testing.TB) *opened) storetest.Harness[pgx.Tx] {
 	return storetest.Harness[pgx.Tx]{
 		Semantics: protocol.Locking,
 		Parallel:  true,
 		Open: func(t testing.TB) *storetest.Opened[pgx.Tx] {
-			s := open(t, postgres.Options{})
+			s := open(t)
 			return &storetest.Opened[pgx.Tx]{
 				Store: s.store, Expire: s.expire, MakeDue: s.makeDue, Put: s.put, Count: s.count, Refuse: s.refuse,
 				Pause: func(p storetest.Point, do func()) bool { return s.pauseAt(t, p, do) },

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,9 +21,10 @@ import (
 // place is a migrated schema with a pool of connections, which know its
 // statements already. Tests use places one after another.
 type place struct {
-	pool   *pgxpool.Pool
-	schema string
-	gate   int64 // advisory lock that pauses wait at; the one below it is the turn
+	version testdb.Version
+	pool    *pgxpool.Pool
+	schema  string
+	gate    int64 // advisory lock that pauses wait at; the one below it is the turn
 }
 
 // placesAtOnce keeps the connections of parallel tests below the server's limit,
@@ -34,6 +36,18 @@ var places struct {
 	sync.Mutex
 	free []*place
 	made int
+}
+
+// freePlace takes a free place on a server, nil when there is none. The caller
+// holds the lock.
+func freePlace(version testdb.Version) *place {
+	for i, p := range places.free {
+		if p.version == version {
+			places.free = slices.Delete(places.free, i, i+1)
+			return p
+		}
+	}
+	return nil
 }
 
 func TestMain(m *testing.M) {
@@ -59,10 +73,15 @@ type opened struct {
 	pauses pauses
 }
 
-// open returns an empty store.
+// open returns an empty store on the machine's server.
 func open(t testing.TB, o postgres.Options) *opened {
 	t.Helper()
-	s := &opened{place: takePlace(t), pauses: pauses{at: map[string]func(){}}}
+	return openOn(t, testdb.Local, o)
+}
+
+func openOn(t testing.TB, version testdb.Version, o postgres.Options) *opened {
+	t.Helper()
+	s := &opened{place: takePlace(t, version), pauses: pauses{at: map[string]func(){}}}
 	o.Schema = s.schema
 	o.Hook = s.pauses.reached
 	store, err := postgres.NewWith(s.pool, o)
@@ -75,21 +94,19 @@ func open(t testing.TB, o postgres.Options) *opened {
 }
 
 // takePlace returns a place that is empty, and takes it back when t is over.
-func takePlace(t testing.TB) *place {
+func takePlace(t testing.TB, version testdb.Version) *place {
 	t.Helper()
 	placesAtOnce <- struct{}{}
 	t.Cleanup(func() { <-placesAtOnce })
 	ctx := context.Background()
 	places.Lock()
-	var p *place
-	if n := len(places.free); n > 0 {
-		p, places.free = places.free[n-1], places.free[:n-1]
-	}
+	p := freePlace(version)
 	places.made++
 	number := places.made
 	places.Unlock()
 	if p == nil {
-		p = newPlace(t, testdb.Postgres(t, testdb.Local).URL, fmt.Sprintf("test_%d_%d", os.Getpid(), number))
+		p = newPlace(t, testdb.Postgres(t, version).URL, fmt.Sprintf("test_%d_%d", os.Getpid(), number))
+		p.version = version
 	} else if err := p.empty(ctx); err != nil {
 		t.Fatal(err)
 	}

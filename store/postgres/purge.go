@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -31,11 +32,41 @@ func (s *Store) PurgeWith(ctx context.Context, in engine.PurgeInput, progress fu
 		p.Batch = engine.DefaultBatch
 	}
 	for _, part := range []func(context.Context) error{p.sweepRemoved, p.dead, p.events, p.history} {
-		if err := part(ctx); err != nil {
+		if err := part(ctx); errors.Is(err, errBusy) {
+			return p.done, nil
+		} else if err != nil {
 			return p.done, err
 		}
 	}
 	return p.done, nil
+}
+
+// errBusy: another purge is at work, and this one yields.
+var errBusy = engine.Definite(errors.New("another purge is at work"))
+
+// transact runs a batch. Whoever yields takes a lock that lives as long as the
+// batch's transaction, which a transaction pooler keeps together.
+func (p *purge) transact(ctx context.Context, fn func(w *work) error) error {
+	return p.s.transact(ctx, "purge", false, mostWait, func(w *work) error {
+		if p.Yield {
+			alone := true
+			w.later("yield", func(rows pgx.Rows) error {
+				for rows.Next() {
+					if err := rows.Scan(&alone); err != nil {
+						return err
+					}
+				}
+				return rows.Err()
+			}, p.s.options.Schema)
+			if err := w.send(ctx); err != nil {
+				return err
+			}
+			if !alone {
+				return errBusy
+			}
+		}
+		return fn(w)
+	})
 }
 
 // purge is one Purge call at work.
@@ -69,14 +100,19 @@ func (p *purge) sweepRemoved(ctx context.Context) error {
 // batches runs a statement of one age until a batch was not full.
 func (p *purge) batches(ctx context.Context, name string, after time.Duration, total *int) error {
 	for after > 0 {
-		n, err := p.s.exec(ctx, "purge", func(w *work) *int {
+		var n *int
+		err := p.transact(ctx, func(w *work) error {
 			w.pause(ctx, name)
-			return w.counted(name, interval(after), p.Batch)
+			n = w.counted(name, interval(after), p.Batch)
+			return nil
 		})
-		*total += n
-		p.progress(p.done)
-		if err != nil || n < p.Batch {
+		if err != nil {
 			return err
+		}
+		*total += *n
+		p.progress(p.done)
+		if *n < p.Batch {
+			return nil
 		}
 	}
 	return nil
@@ -145,7 +181,7 @@ func (p *purge) deleteEvents(ctx context.Context, seqs []int64) (int, error) {
 		return 0, nil
 	}
 	var deleted *int
-	err := p.s.transact(ctx, "purge", false, mostWait, func(w *work) error {
+	err := p.transact(ctx, func(w *work) error {
 		w.pause(ctx, "purge_events")
 		var locked []int64
 		w.later("lock_events", func(rows pgx.Rows) (err error) {

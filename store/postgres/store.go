@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/relaybus-go/relaybus/engine"
@@ -32,6 +33,16 @@ type Options struct {
 	// negative leaves the transaction's own setting alone. A shorter setting
 	// of the transaction is never raised.
 	PublishIdle time.Duration
+	// Notify wakes other processes when something was published, with NOTIFY,
+	// and listens for their hints; default off. Each process then keeps up to
+	// two connections beside the pool. LISTEN does not work through a
+	// transaction pooler: see Listener. Polling finds everything without it,
+	// only later.
+	Notify bool
+	// Listener is how the listening connection is made; default the pool's
+	// own configuration. Behind a transaction pooler it must name the server
+	// itself.
+	Listener *pgx.ConnConfig
 	// Hook is called at the named points inside calls; only tests have a
 	// reason to set it.
 	Hook func(ctx context.Context, call, step string)
@@ -57,6 +68,7 @@ type Store struct {
 
 	reserve reserve
 	checked atomic.Bool // the schema is of this release
+	notices notices
 
 	mu    sync.Mutex
 	hints map[protocol.LaneID]hint
@@ -66,6 +78,8 @@ type Store struct {
 var (
 	_ engine.TxStore[pgx.Tx] = (*Store)(nil)
 	_ engine.Operator        = (*Store)(nil)
+	_ engine.Waker           = (*Store)(nil)
+	_ engine.Notifier        = (*Store)(nil)
 )
 
 // New returns a store over a pool, with the default options. It does not talk
@@ -82,7 +96,9 @@ func NewWith(pool *pgxpool.Pool, o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return &Store{pool: pool, options: o, sql: statementsFor(o.Schema), hints: map[protocol.LaneID]hint{}}, nil
+	s := &Store{pool: pool, options: o, sql: statementsFor(o.Schema), hints: map[protocol.LaneID]hint{}}
+	s.notices.send = s.notify
+	return s, nil
 }
 
 func (o Options) withDefaults() Options {
@@ -161,7 +177,7 @@ func lockWait(ttl time.Duration) time.Duration {
 // later queues a statement of sql/; read takes its rows when the queue is sent.
 func (w *work) later(name string, read func(pgx.Rows) error, args ...any) {
 	for i := range args {
-		args[i] = notNull(args[i])
+		args[i] = known(args[i])
 	}
 	q := w.queue.Queue(w.s.sql.named(name), args...)
 	if read != nil {
@@ -169,10 +185,21 @@ func (w *work) later(name string, read func(pgx.Rows) error, args ...any) {
 	}
 }
 
-// notNull makes an empty array of a nil slice: as null it would make every
-// comparison with it unknown.
-func notNull(arg any) any {
+// known makes an empty array of a nil slice, since as null it would make every
+// comparison with it unknown, and gives the types of the protocol names that
+// pgx knows without asking the server, which it does not do behind a pooler.
+func known(arg any) any {
 	switch list := arg.(type) {
+	case []protocol.LaneID:
+		return numbers[int32](list)
+	case []protocol.DeliveryID:
+		return numbers[int64](list)
+	case [][16]byte:
+		return uuids(list)
+	case protocol.LaneID:
+		return int32(list)
+	case protocol.DeliveryID:
+		return int64(list)
 	case []int64:
 		return append([]int64{}, list...)
 	case []int32:
@@ -181,6 +208,22 @@ func notNull(arg any) any {
 		return append([]string{}, list...)
 	}
 	return arg
+}
+
+func uuids(list [][16]byte) []pgtype.UUID {
+	all := make([]pgtype.UUID, len(list))
+	for i, v := range list {
+		all[i] = pgtype.UUID{Bytes: v, Valid: true}
+	}
+	return all
+}
+
+func numbers[To, From ~int32 | ~int64](list []From) []To {
+	all := make([]To, len(list))
+	for i, v := range list {
+		all[i] = To(v)
+	}
+	return all
 }
 
 // send sends what is queued and reads the answers.
