@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,7 @@ type fakeStore struct {
 	queue     []Picked // granted by the next claims
 	away      bool     // every call fails
 	hang      bool     // every call blocks until its context ends
+	refuses   error    // what Subscribe says
 	result    PublishResult
 	committed []fakeTx
 	rolled    int // transactions rolled back
@@ -61,7 +63,10 @@ func (s *fakeStore) record(ctx context.Context, call any) error {
 func storeNow() StoreTime { return StoreTime(time.Now().UnixNano()) }
 
 func (s *fakeStore) Subscribe(ctx context.Context, in SubscribeInput) (SubscribeReply, error) {
-	return SubscribeReply{Now: storeNow(), Group: 1, Lanes: 256}, s.record(ctx, in)
+	err := s.record(ctx, in)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return SubscribeReply{Now: storeNow(), Group: 1, Lanes: 256}, cmp.Or(err, s.refuses)
 }
 
 func (s *fakeStore) Claim(ctx context.Context, in ClaimInput) (ClaimReply, error) {

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -20,6 +21,12 @@ func (s *fakeStore) made() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.calls)
+}
+
+func (s *fakeStore) refuse(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuses = err
 }
 
 func (s *fakeStore) setAway(away bool) {
@@ -84,6 +91,38 @@ func TestAStoreThatIsAway(t *testing.T) {
 					if n := strings.Count(log.String(), line); n != want {
 						t.Errorf("%d lines of %s", n, line)
 					}
+				}
+			})
+		})
+	}
+}
+
+// A store that refuses the subscriptions for good would refuse them for ever:
+// who starts the bus must hear of it, and may start it again once it is mended.
+func TestSubscriptionsRefusedForGood(t *testing.T) {
+	refusal := Definite(errors.New("schema of another release"))
+	for name, start := range map[string]func(*Bus[*fakeTx], context.Context) error{"Start": (*Bus[*fakeTx]).Start, "Run": (*Bus[*fakeTx]).Run} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bus, store := newTestBus(t, Config{})
+				must(t, Handle(bus, Handler{Event: "e", Name: "h"}, nothing))
+				store.refuse(refusal)
+				hour, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				if err := start(bus, hour); !errors.Is(err, refusal) || errors.Is(err, ErrShutdown) {
+					t.Fatalf("want the store's refusal alone, got %v", err)
+				}
+				if n := count[SubscribeInput](store); n != 1 {
+					t.Errorf("%d tries, want one", n)
+				}
+				store.refuse(nil)
+				must(t, bus.Start(t.Context()))
+				store.refuse(refusal) // a bus that runs goes on
+				time.Sleep(10 * time.Minute)
+				give(bus, store, 1)
+				must(t, bus.Stop(t.Context()))
+				if len(callsOf[CompleteManyInput](store)) != 1 {
+					t.Error("the bus that ran did not complete what it was given")
 				}
 			})
 		})
