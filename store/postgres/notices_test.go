@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,9 +15,10 @@ import (
 // answer holds up nobody.
 func TestManyPublicationsOneHint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sent, answer := 0, make(chan struct{})
+		var sent atomic.Int32
+		answer := make(chan struct{})
 		n := notices{send: func(context.Context, **pgx.Conn) error {
-			sent++
+			sent.Add(1)
 			<-answer
 			return nil
 		}}
@@ -24,21 +26,21 @@ func TestManyPublicationsOneHint(t *testing.T) {
 			n.give()
 		}
 		synctest.Wait()
-		if sent != 1 {
-			t.Fatalf("%d hints on their way, want 1", sent)
+		if n := sent.Load(); n != 1 {
+			t.Fatalf("%d hints on their way, want 1", n)
 		}
 		for range 1000 {
 			n.give()
 		}
 		close(answer)
 		time.Sleep(2 * noticeIdle) // until the goroutine has ended
-		if sent != 2 {
-			t.Errorf("%d hints sent, want 2: one for what came while the first was on its way", sent)
+		if n := sent.Load(); n != 2 {
+			t.Errorf("%d hints sent, want 2: one for what came while the first was on its way", n)
 		}
 		n.give()
 		time.Sleep(2 * noticeIdle)
-		if sent != 3 {
-			t.Errorf("%d hints sent, want 3: one after the goroutine had ended", sent)
+		if n := sent.Load(); n != 3 {
+			t.Errorf("%d hints sent, want 3: one after the goroutine had ended", n)
 		}
 	})
 }
@@ -47,10 +49,12 @@ func TestManyPublicationsOneHint(t *testing.T) {
 // and the hint that failed is made up for by the next.
 func TestFailingHintsBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tries, full := 0, true
+		var tries atomic.Int32
+		var full atomic.Bool
+		full.Store(true)
 		n := notices{send: func(context.Context, **pgx.Conn) error {
-			tries++
-			if full {
+			tries.Add(1)
+			if full.Load() {
 				return errors.New("too many notifications in the NOTIFY queue")
 			}
 			return nil
@@ -60,13 +64,14 @@ func TestFailingHintsBackOff(t *testing.T) {
 			n.give()
 			time.Sleep(time.Millisecond)
 		}
-		if tries < 2 || tries > 10 {
-			t.Errorf("%d tries in a minute, want a few with growing pauses", tries)
+		if n := tries.Load(); n < 2 || n > 10 {
+			t.Errorf("%d tries in a minute, want a few with growing pauses", n)
 		}
-		full, tries = false, 0
+		full.Store(false)
+		tries.Store(0)
 		n.give()
 		time.Sleep(2 * (mostNoticePause + noticeIdle))
-		if tries == 0 {
+		if tries.Load() == 0 {
 			t.Error("no hint after the queue had room again")
 		}
 	})
