@@ -28,7 +28,7 @@ func (d *Dispatcher) Hash() uint64 {
 	}
 	h.int(int64(d.away), int64(d.probe.tries), int64(d.probe.next.Mono))
 	h.int(int64(d.claim.cursor), int64(d.claim.retry.tries), int64(d.claim.retry.next.Mono), int64(d.claim.empty))
-	h.bool(d.claim.abandoned, d.claim.eager, d.claim.woken, d.flush.armed)
+	h.bool(d.claim.abandoned, d.claim.eager, d.claim.woken, d.claim.more, d.flush.armed)
 	return uint64(h)
 }
 

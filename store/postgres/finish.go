@@ -17,10 +17,11 @@ import (
 // then the deliveries.
 func (s *Store) CompleteMany(ctx context.Context, in engine.CompleteManyInput) (engine.CompleteManyReply, error) {
 	b := &batch{leases: in.Leases, ended: make([]engine.Ended, len(in.Leases))}
-	err := s.transact(ctx, "complete", false, mostWait, func(w *work) error { return b.all(ctx, w) })
+	var last *work
+	err := s.transact(ctx, "complete", false, mostWait, func(w *work) error { last = w; return b.all(ctx, w) })
 	if engine.IsDefinite(err) {
 		b.ended = make([]engine.Ended, len(in.Leases))
-		err = s.transact(ctx, "complete", false, mostWait, func(w *work) error { return b.apart(ctx, w) })
+		err = s.transact(ctx, "complete", false, mostWait, func(w *work) error { last = w; return b.apart(ctx, w) })
 	}
 	if err != nil {
 		return engine.CompleteManyReply{}, err
@@ -28,7 +29,7 @@ func (s *Store) CompleteMany(ctx context.Context, in engine.CompleteManyInput) (
 	if err := b.lookAgain(ctx, s); err != nil {
 		return engine.CompleteManyReply{}, err
 	}
-	reply := engine.CompleteManyReply{Ended: b.ended}
+	reply := engine.CompleteManyReply{Now: stored(last.began), Ended: b.ended}
 	return reply, s.withClock(ctx, &reply.Now, nil)
 }
 

@@ -54,7 +54,7 @@ func (s *Store) note(holder protocol.Holder, l *lane, f *search) {
 	next.due, next.id = from.due, from.id
 	for _, c := range f.found[l.id] {
 		if c.key != "" {
-			if f.heads[l.id] >= 2*f.perLane {
+			if f.heads[l.id] >= f.perLane {
 				next.key, next.handler = c.key, c.handler
 			}
 			continue
