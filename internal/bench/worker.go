@@ -22,7 +22,7 @@ import (
 func Config(tuned bool) engine.Config {
 	c := engine.Config{Logger: slog.New(slog.DiscardHandler)}
 	if tuned {
-		c.Concurrency, c.ClaimLimit, c.LanesPerClaim, c.CompletionBatch = 1000, 500, 16, 500
+		c.Concurrency, c.ClaimLimit, c.LanesPerClaim, c.CompletionBatch = 2000, 1000, 32, 1000
 	}
 	return c
 }
