@@ -1,6 +1,6 @@
 # Each target is a line or two of the go command, so that people learn that.
 .DEFAULT_GOAL := help
-.PHONY: help build fmt-check vet staticcheck lint test race determinism seeds mutants corpus fuzz-short bench ci clean
+.PHONY: help build fmt-check vet staticcheck lint test race determinism seeds mutants corpus fuzz-short bench bench-postgres ci clean
 
 # Seeds for `make seeds`, and seeds per mutant for `make mutants`.
 N ?= 20000
@@ -58,6 +58,9 @@ fuzz-short: ## run each fuzz target for FUZZTIME (10s)
 
 bench: ## the benchmarks, in the form that benchstat reads
 	go test -run '^$$' -bench . -benchmem -count 6 ./...
+
+bench-postgres: ## the goals on PostgreSQL, against the raw loop and River (10 min)
+	go test -C bench/river -run '^$$' -bench Goals -benchtime 1x -timeout 60m
 
 ci: ## what continuous integration runs
 	bash .ci/run

@@ -156,7 +156,8 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	return run.result, err
 }
 
-func median(values []float64) float64 {
+// Median returns the upper median, 0 of nothing.
+func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
 	}

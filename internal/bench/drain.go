@@ -116,14 +116,24 @@ func (r *run) judge(reports []report, first, last int, key func(int) string) flo
 	return rate(all)
 }
 
-// rate is the runs per second between the first tenth and the last.
+// rate is the runs per second of a worker's or several workers' sightings.
 func rate(all []sighting) float64 {
-	if len(all) < 10 {
+	times := make([]int64, len(all))
+	for i := range all {
+		times[i] = all[i].At
+	}
+	return Rate(times)
+}
+
+// Rate returns how many things per second happened between the first tenth and
+// the last of the times given (Unix nanoseconds), which it sorts.
+func Rate(times []int64) float64 {
+	if len(times) < 10 {
 		return 0
 	}
-	slices.SortFunc(all, func(a, b sighting) int { return int(a.At - b.At) })
-	from, to := len(all)/10, len(all)*9/10
-	took := time.Duration(all[to].At - all[from].At)
+	slices.Sort(times)
+	from, to := len(times)/10, len(times)*9/10
+	took := time.Duration(times[to] - times[from])
 	if took <= 0 {
 		return 0
 	}

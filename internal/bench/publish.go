@@ -44,8 +44,8 @@ func (r *run) publishing(ctx context.Context) error {
 				}
 				ours, theirs = append(ours, one), append(theirs, two)
 			}
-			r.result.add(c.name, median(ours), "/s")
-			r.result.add(c.name+": ratio", median(ours)/median(theirs), "×")
+			r.result.add(c.name, Median(ours), "/s")
+			r.result.add(c.name+": ratio", Median(ours)/Median(theirs), "×")
 		}
 		return nil
 	})

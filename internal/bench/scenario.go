@@ -119,10 +119,10 @@ func (r *run) pair(ctx context.Context, one, other string, measure func(first bo
 			}
 		}
 	}
-	r.result.add(one, median(a), "/s")
-	r.result.add(other, median(b), "/s")
-	if median(b) > 0 {
-		r.result.add("ratio", median(a)/median(b), "×")
+	r.result.add(one, Median(a), "/s")
+	r.result.add(other, Median(b), "/s")
+	if Median(b) > 0 {
+		r.result.add("ratio", Median(a)/Median(b), "×")
 	}
 	return ctx.Err()
 }
@@ -154,7 +154,7 @@ func (r *run) repeat(name string, measure func() (float64, error)) error {
 		}
 		rates = append(rates, value)
 	}
-	r.result.add(name, median(rates), "/s")
+	r.result.add(name, Median(rates), "/s")
 	return nil
 }
 
