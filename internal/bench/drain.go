@@ -78,7 +78,7 @@ func (p *place) waitEmpty(ctx context.Context) error {
 		if !left {
 			return nil
 		}
-		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+		if err := sleep(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 	}

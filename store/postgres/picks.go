@@ -194,11 +194,14 @@ func (k *claiming) pick(lanes []*lane, s *search) error {
 }
 
 // wrap looks again from the beginning where the search of a lane began in the
-// middle and found nothing: a cursor is a hint and must not hide work.
+// middle and found nothing: a hint must not hide work. Behind a watermark that
+// is worth its price only when the whole claim would be empty; else the full
+// search of every fullEvery does.
 func (k *claiming) wrap(lanes []*lane, s *search) error {
 	var empty []protocol.LaneID
 	for _, l := range lanes {
-		if l.picksFrom && len(s.found[l.id]) == 0 && s.from[l.id] != (hint{}) {
+		from := s.from[l.id]
+		if l.picksFrom && len(s.found[l.id]) == 0 && (from.key != "" || from.due != 0 && len(s.found) == 0) {
 			empty = append(empty, l.id)
 		}
 	}

@@ -22,7 +22,7 @@ select q.lane, d.id, d.event_seq, d.handler, null::text as key, d.available_at, 
      where d.lane = q.lane and d.status = 0 and d.key is null and d.available_at <= now()
        and (d.available_at, d.id) > (q.due_after, q.id_after)
        and d.handler = any((select names from wanted)::text[])
-       and d.id <> all((select $8::bigint[])::bigint[])
+       and d.id not in (select r.id from unnest((select $8::bigint[])) r(id))
      order by d.available_at, d.id limit $10) d
 union all
 select q.lane, h.id, h.event_seq, h.handler, h.key, h.available_at, h.attempts, h.takeovers, h.last_error,

@@ -1,16 +1,14 @@
 -- Action CompleteMany: ends runs of handlers that own no transaction.
 -- Locks: the lanes FOR KEY SHARE, in the order given (ascending), then the
--- deliveries, in id order: a chain's before any of it is deleted.
+-- deliveries by id: a chain's before any of it is deleted.
 -- Safe alone: KEY SHARE stands against a takeover's FOR UPDATE and lets the
--- owner's own claims and renewals pass. It does not read the lane again, so a
--- row that was written since this statement's snapshot (xmin moved) was ended
--- otherwise, and stays.
--- $1 lanes, $2 epochs, $3 holders; per lease: $4 which of those, counted from
--- 1, $5 lane, $6 delivery, $7 claim, $8 the delivery before it in its chain
--- when that is not in this call, else 0, $9 number of its chain in this call,
--- leases of a chain in order; $10 keep a history.
+-- owner's claims and renewals pass. It does not read the lane again, so a row
+-- written since this statement's snapshot (xmin moved) ended otherwise and stays.
+-- $1 lanes, $2 epochs, $3 holders; per lease: $4 which of those, from 1, $5
+-- lane, $6 delivery, $7 claim, $8 the delivery before it in its chain if not in
+-- this call, else 0, $9 its chain in this call, in order; $10 keep a history.
 with l as materialized (
-  select q.fence, x.lane, x.in_flight, x.in_flight_claims
+  select q.fence, x.lane, x.in_flight || '{}' as in_flight, x.in_flight_claims || '{}' as in_flight_claims
     from unnest((select $1::int[]), (select $2::bigint[]), (select $3::uuid[])) with ordinality q(lane, epoch, holder, fence)
    cross join lateral (
      select * from relaybus.lanes x
@@ -37,8 +35,8 @@ t as materialized (
       where d.ctid = f.row_id and d.xmin = f.row_version for update) d),
 g as materialized (
   select f.n, f.id, f.row_id, f.row_version, f.row_id is null as gone,
-         f.ok and bool_and(f.row_id is null or f.alone or t.id is not null) over (partition by f.chain order by f.n) as ok
-    from f left join t using (id)),
+         f.ok and bool_and(f.row_id is null or f.alone or f.id in (select id from t)) over (partition by f.chain order by f.n) as ok
+    from f),
 del as (
   delete from relaybus.deliveries d
    using (select * from g where g.ok and not g.gone order by g.id offset 0) g
@@ -47,4 +45,4 @@ del as (
 kept as (
   insert into relaybus.completions (id, event_seq, handler, key, attempts)
   select id, event_seq, handler, key, attempts from del where $10)
-select g.n, g.ok and (g.gone or del.id is not null), g.gone from g left join del using (id)
+select g.n, g.ok and (g.gone or g.id in (select id from del)), g.gone from g
