@@ -84,6 +84,9 @@ chaos-postgres: ## the recorded logs through killed workers and a stopped server
 bench: ## the benchmarks, in the form that benchstat reads
 	go test -run '^$$' -bench . -benchmem -count 6 ./...
 
+bench-postgres: ## the goals on PostgreSQL, against the raw loop and River (10 min)
+	go test -C bench/river -run '^$$' -bench Goals -benchtime 1x -timeout 60m
+
 ci: ## what continuous integration runs
 	bash .ci/run
 

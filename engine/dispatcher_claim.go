@@ -14,6 +14,7 @@ type claimPlan struct {
 	retry     retryState // after a failure, or the poll interval
 	eager     bool       // the last claim granted something: go on without waiting
 	woken     bool       // a hint says that something is due
+	more      bool       // a chain that the limit cut ended: the rest of its key can be claimed now
 	abandoned bool       // an earlier Claim or Relinquish has an unknown outcome
 	// doubt is the store time up to which an abandoned Claim or Relinquish
 	// may still be applied: its not-after.
@@ -61,7 +62,7 @@ func (d *Dispatcher) claimDue(at Instant, room int) bool {
 	if d.claim.retry.tries > 0 {
 		return false
 	}
-	return d.claim.woken || d.claim.eager && 2*room >= d.cfg.Concurrency
+	return d.claim.woken || (d.claim.eager || d.claim.more) && 2*room >= d.cfg.Concurrency
 }
 
 func (d *Dispatcher) laneCallOutstanding() bool {
@@ -95,7 +96,7 @@ func (d *Dispatcher) handlerRooms() []HandlerRoom {
 
 func (d *Dispatcher) sendClaim(at Instant, room int) {
 	d.number += 2
-	d.claim.woken = false
+	d.claim.woken, d.claim.more = false, false
 	in := ClaimInput{
 		Holder: d.cfg.Holder, Owner: d.cfg.Owner, Group: d.group,
 		Number: d.number, TTL: d.cfg.Lease, NotAfter: d.notAfter(at),
@@ -200,7 +201,7 @@ func (d *Dispatcher) claimReturned(at Instant, c *call, input ClaimInput, in Cal
 		d.leaseLost(at, r)
 	}
 	d.adoptLanes(at, c.sent, reply)
-	granted := d.adoptPicks(at, c.sent, reply.Picks)
+	granted := d.adoptPicks(at, c.sent, reply.Picks, input.Limit)
 	d.planNextClaim(at, granted)
 	if granted > 0 || input.MaxLanes > 0 {
 		d.claim.empty = 0

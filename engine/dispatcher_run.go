@@ -15,6 +15,7 @@ type chain struct {
 	handler *dispatchHandler
 	members []*job // in sequence; settled ones are removed
 	busy    int    // members that run or wait to
+	cut     bool   // the claim's limit was reached: its key may have more
 }
 
 // job is one granted delivery on its way to its end.
@@ -126,7 +127,7 @@ func (c *chain) unknownFor(at Instant) time.Duration {
 
 // adoptPicks turns what a claim granted into chains and returns how many
 // deliveries it granted.
-func (d *Dispatcher) adoptPicks(at, sent Instant, picks []Picked) int {
+func (d *Dispatcher) adoptPicks(at, sent Instant, picks []Picked, limit int) int {
 	first := len(d.chains)
 	var c *chain
 	for i := range picks {
@@ -144,6 +145,7 @@ func (d *Dispatcher) adoptPicks(at, sent Instant, picks []Picked) int {
 		probeLateGrant.Hit()
 	}
 	for _, c := range d.chains[first:] {
+		c.cut = len(picks) >= limit && c.members[0].granted.Picked.Delivery.Key != ""
 		d.admit(at, c, late)
 	}
 	return len(picks)
@@ -547,7 +549,10 @@ func (d *Dispatcher) remove(c *chain, j *job) {
 	default:
 		c.members = slices.Delete(slices.Clone(c.members), i, i+1)
 	}
-	d.emptied = d.emptied || len(c.members) == 0
+	if len(c.members) == 0 {
+		d.emptied = true
+		d.claim.more = d.claim.more || c.cut
+	}
 }
 
 func (d *Dispatcher) observeEnd(event string, c *chain, j *job, err error) {

@@ -32,11 +32,26 @@ func badInput(format string, args ...any) error {
 	return inputError{fmt.Errorf(format, args...)}
 }
 
+// codeError ends a command that has said everything already.
+type codeError int
+
+func (e codeError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+func endedWith(code int) error {
+	if code == exitDone {
+		return nil
+	}
+	return codeError(code)
+}
+
 // report prints an error as one line and returns the exit code.
 func (a *app) report(err error) int {
+	var code codeError
 	switch {
 	case err == nil:
 		return exitDone
+	case errors.As(err, &code):
+		return int(code)
 	case errors.Is(err, errFound):
 		return exitFailed
 	}

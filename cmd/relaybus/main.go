@@ -66,6 +66,7 @@ var subcommands = []func(*app) *cli.Command{
 	purgeCommand,
 	unsubscribeCommand,
 	verifyCommand,
+	benchCommand,
 	versionCommand,
 }
 

@@ -46,6 +46,7 @@ var table = []row{
 	{dir: "cmd/relaysim", ours: append([]string{"sim/...", "faults", "linearize", "store/simstore"}, core...), never: stores},
 	{dir: "cmd/relaybus", ours: append([]string{"store/...", "internal/..."}, core...), third: []string{anyModule}},
 	{dir: "examples/...", ours: []string{"engine", "store/..."}, third: []string{anyModule}},
+	{dir: "internal/bench", ours: []string{"engine", "engine/protocol", "store/postgres"}, third: []string{"github.com/jackc/pgx/v5"}},
 	{dir: "internal/lint"},
 	{dir: "internal/mutant"},
 	{dir: "internal/probe"},

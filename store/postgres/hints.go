@@ -27,6 +27,11 @@ type hint struct {
 // watermark, waits to be seen.
 const fullEvery = 2 * time.Second
 
+// lateCommit is how far behind the clock a watermark stays when a search saw
+// all there was: a row is due from the start of the transaction that published
+// it, and is seen only after its commit. Longer ones wait for the full search.
+const lateCommit = time.Second
+
 // hintFor returns where a search of a lane begins.
 func (s *Store) hintFor(holder protocol.Holder, id protocol.LaneID) hint {
 	s.mu.Lock()
@@ -54,7 +59,7 @@ func (s *Store) note(holder protocol.Holder, l *lane, f *search) {
 	next.due, next.id = from.due, from.id
 	for _, c := range f.found[l.id] {
 		if c.key != "" {
-			if f.heads[l.id] >= 2*f.perLane {
+			if f.heads[l.id] >= f.perLane {
 				next.key, next.handler = c.key, c.handler
 			}
 			continue
@@ -64,8 +69,8 @@ func (s *Store) note(holder protocol.Holder, l *lane, f *search) {
 			next.due, next.id = c.due, c.id
 		}
 	}
-	if unkeyed < f.perLane {
-		next.due, next.id = 0, 0 // all was seen: what commits late must be seen too
+	if most := l.clock.Add(-lateCommit); unkeyed < f.perLane && next.due > most {
+		next.due, next.id = most, 0
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -42,11 +42,9 @@ func (s *Store) Claim(ctx context.Context, in engine.ClaimInput) (engine.ClaimRe
 		return engine.ClaimReply{}, err
 	}
 	if k.reply.Now == 0 {
-		if k.reply.Now, err = s.clock(ctx); err != nil {
-			return engine.ClaimReply{}, err
-		}
+		k.reply.Now = stored(k.began)
 	}
-	return k.reply, nil
+	return k.reply, s.withClock(ctx, &k.reply.Now, nil)
 }
 
 // named returns the lanes that the call names, ascending: with AllMine those

@@ -93,25 +93,24 @@ type search struct {
 	heads   map[protocol.LaneID]int // heads of keys that were read
 }
 
-// The rows read per lane: a small number of different limits, since each is a
-// plan of its own.
+// The rows read per lane: half as many again as an even share of what may be
+// granted, because lanes are not even. What is read and not granted is wasted.
 const (
-	leastPerLane = 16
-	mostPerLane  = 1024
+	leastPerLane = 4
+	mostPerLane  = 1000
 )
 
 // search queues a look for candidates in lanes.
 func (k *claiming) search(lanes []protocol.LaneID) *search {
 	s := &search{
-		perLane: leastPerLane, all: true,
+		all:   true,
 		found: map[protocol.LaneID][]*candidate{}, from: map[protocol.LaneID]hint{}, heads: map[protocol.LaneID]int{},
 	}
 	if k.picker.full() {
 		return s
 	}
-	for want := 2 * min(k.picker.chains, k.picker.left) / len(lanes); s.perLane < want && s.perLane < mostPerLane; {
-		s.perLane *= 2
-	}
+	share := min(k.picker.chains, k.picker.left) / len(lanes)
+	s.perLane = min(max(share+share/2, leastPerLane), mostPerLane)
 	for _, room := range k.picker.room {
 		s.all = s.all && room > 0
 	}
@@ -130,7 +129,7 @@ func (k *claiming) look(s *search, lanes []protocol.LaneID, from func(protocol.H
 		due[i], id[i], key[i], handler[i] = h.due.Std(), int64(h.id), h.key, h.handler
 	}
 	k.later("candidates", s.read, lanes, due, id, key, handler, k.picker.withRoom(), k.picker.handlers(),
-		k.picker.runs, k.in.Group, s.perLane, 2*s.perLane)
+		k.picker.runs, k.in.Group, s.perLane)
 }
 
 func (s *search) read(rows pgx.Rows) error {
@@ -195,11 +194,14 @@ func (k *claiming) pick(lanes []*lane, s *search) error {
 }
 
 // wrap looks again from the beginning where the search of a lane began in the
-// middle and found nothing: a cursor is a hint and must not hide work.
+// middle and found nothing: a hint must not hide work. Behind a watermark that
+// is worth its price only when the whole claim would be empty; else the full
+// search of every fullEvery does.
 func (k *claiming) wrap(lanes []*lane, s *search) error {
 	var empty []protocol.LaneID
 	for _, l := range lanes {
-		if l.picksFrom && len(s.found[l.id]) == 0 && s.from[l.id] != (hint{}) {
+		from := s.from[l.id]
+		if l.picksFrom && len(s.found[l.id]) == 0 && (from.key != "" || from.due != 0 && len(s.found) == 0) {
 			empty = append(empty, l.id)
 		}
 	}

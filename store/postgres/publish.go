@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -178,6 +179,7 @@ func scanEvent(rows pgx.Rows) (int64, *protocol.Event, error) {
 	if key != nil {
 		e.Key = *key
 	}
+	slices.Sort(e.Handlers) // a set; the row keeps the order in which they were added
 	e.PublishedAt = stored(published)
 	return seq, e, setHeaders(e, headers)
 }

@@ -129,7 +129,8 @@ type work struct {
 	queue    *pgx.Batch
 	settings []any // nil once BEGIN was sent
 	async    bool
-	ending   bool // COMMIT was sent
+	ending   bool      // COMMIT was sent
+	began    time.Time // the server's clock behind BEGIN
 }
 
 // transact runs fn in a transaction. fn returns with everything done but the
@@ -250,10 +251,22 @@ func (w *work) begin(queued *pgx.Batch) *pgx.Batch {
 	if w.async {
 		name = "settings_async"
 	}
-	b.Queue(w.s.sql.named(name), w.settings...)
+	b.Queue(w.s.sql.named(name), w.settings...).Query(w.readBegan)
 	w.settings = nil
 	b.QueuedQueries = append(b.QueuedQueries, queued.QueuedQueries...)
 	return b
+}
+
+// readBegan reads the clock, the first column of the settings' row.
+func (w *work) readBegan(rows pgx.Rows) error {
+	for rows.Next() {
+		columns := make([]any, len(rows.FieldDescriptions()))
+		columns[0] = &w.began
+		if err := rows.Scan(columns...); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 // commit sends what is queued and COMMIT with it.

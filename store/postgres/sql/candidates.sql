@@ -5,8 +5,8 @@
 -- that was committed under the former lock.
 -- $1 lanes; $2, $3 watermarks: rows up to (due, id) are passed over; $4, $5
 -- cursors over (key, handler); $6 handlers with room; $7 all handlers of the
--- worker; $8 deliveries that run; $9 group; $10 unkeyed rows per lane, $11
--- heads per lane.
+-- worker; $8 deliveries that run; $9 group; $10 unkeyed rows,
+-- and heads, per lane.
 with lacked as materialized (
   select coalesce(array_agg(distinct handler), '{}') as names from relaybus.subscriptions
    where group_number = $9 and not removed and seen_at > now() - interval '3 minutes'
@@ -22,7 +22,7 @@ select q.lane, d.id, d.event_seq, d.handler, null::text as key, d.available_at, 
      where d.lane = q.lane and d.status = 0 and d.key is null and d.available_at <= now()
        and (d.available_at, d.id) > (q.due_after, q.id_after)
        and d.handler = any((select names from wanted)::text[])
-       and d.id <> all((select $8::bigint[])::bigint[])
+       and d.id not in (select r.id from unnest((select $8::bigint[])) r(id))
      order by d.available_at, d.id limit $10) d
 union all
 select q.lane, h.id, h.event_seq, h.handler, h.key, h.available_at, h.attempts, h.takeovers, h.last_error,
@@ -43,4 +43,4 @@ select q.lane, h.id, h.event_seq, h.handler, h.key, h.available_at, h.attempts, 
          where d.lane = q.lane and d.status = 0 and d.key is not null
            and (d.key, d.handler) > (heads.key, heads.handler)
          order by d.key, d.handler, d.id limit 1) n)
-    select * from heads limit $11) h
+    select * from heads limit $10) h

@@ -1,6 +1,6 @@
 -- Action CompleteMany: ends runs of handlers that own no transaction.
 -- Locks: the lanes FOR KEY SHARE, in the order given (ascending), then the
--- deliveries that it deletes.
+-- deliveries by id: a chain's before any of it is deleted.
 -- Safe alone: KEY SHARE stands against a takeover's FOR UPDATE and lets the
 -- owner's own claims and renewals pass. It does not read the lane again, so a
 -- row that was written since this statement's snapshot (xmin moved) stays, and
@@ -15,7 +15,7 @@
 -- Returns per lease whether it may be Applied, whether it and all before it in
 -- its chain were, and whether its row is gone.
 with l as materialized (
-  select q.fence, x.lane, x.in_flight, x.in_flight_claims
+  select q.fence, x.lane, x.in_flight || '{}' as in_flight, x.in_flight_claims || '{}' as in_flight_claims
     from unnest((select $1::int[]), (select $2::bigint[]), (select $3::uuid[])) with ordinality q(lane, epoch, holder, fence)
    cross join lateral (
      select * from relaybus.lanes x
@@ -33,19 +33,24 @@ s as materialized (
       select d.id, d.ctid as row_id, d.xmin as row_version, d.lane, d.status
         from relaybus.deliveries d where d.id = w.id offset 0) d on true),
 f as materialized (
-  select s.*, bool_and(s.fit) over (partition by s.chain order by s.n) as ok from s),
+  select s.*, bool_and(s.fit) over (partition by s.chain order by s.n) as ok,
+         count(*) over (partition by s.chain) = 1 as alone from s),
 t as materialized (
-  select d.* from (select * from f where f.ok and f.row_id is not null order by f.id) f
+  select d.* from (select * from f where f.ok and not f.alone and f.row_id is not null order by f.id) f
    cross join lateral (
-     select d.ctid as row_id, d.id, d.event_seq, d.handler, d.key, d.attempts from relaybus.deliveries d
+     select d.id from relaybus.deliveries d
       where d.ctid = f.row_id and d.xmin = f.row_version for update) d),
 g as materialized (
-  select f.n, f.ok, f.row_id is null as gone, t.row_id, t.id,
-         bool_and(t.id is not null or f.row_id is null and f.gone) over (partition by f.chain order by f.n) as whole
-    from f left join t using (id)),
+  select f.n, f.id, f.ok, f.row_id, f.row_version, f.row_id is null as gone,
+         bool_and(case when f.row_id is null then f.gone else f.alone or f.id in (select id from t) end)
+           over (partition by f.chain order by f.n) as whole
+    from f),
 del as (
-  delete from relaybus.deliveries d where d.ctid = any(array(select row_id from g where ok and whole and id is not null))),
+  delete from relaybus.deliveries d
+   using (select * from g where g.ok and g.whole and not g.gone order by g.id offset 0) g
+   where d.ctid = g.row_id and d.xmin = g.row_version
+  returning d.id, d.event_seq, d.handler, d.key, d.attempts),
 kept as (
   insert into relaybus.completions (id, event_seq, handler, key, attempts)
-  select t.id, t.event_seq, t.handler, t.key, t.attempts from g join t using (id) where g.ok and g.whole and $11)
-select n, ok, whole, gone, clock_timestamp() from g
+  select id, event_seq, handler, key, attempts from del where $11)
+select g.n, g.ok, g.whole and (g.gone or g.id in (select id from del)), g.gone, clock_timestamp() from g

@@ -9,9 +9,11 @@
 -- room; $10 a suspect runs; $11 stuck rows are tried again; $12, $13 lane and
 -- epoch of free lanes to avoid.
 with c as materialized (
-  select x.lane from relaybus.lanes x
-   where x.lane >= $1 and x.lane < $2
-     and case when x.holder is not null then x.holder <> $4 and x.lease_expires_at < now()
+  select x.lane from (
+    (select * from relaybus.lanes where lane >= $1::int + $3::int and lane < $2 order by lane)
+    union all
+    (select * from relaybus.lanes where lane >= $1::int and lane < $1::int + $3::int order by lane)) x
+   where case when x.holder is not null then x.holder <> $4 and x.lease_expires_at < now()
          else (x.last_holder is distinct from $4 or $6 > x.claim)
           and ($11 and x.stuck <> '{}'
             or (x.lane, x.epoch) not in (select * from unnest((select $12::int[]), (select $13::bigint[])))
@@ -37,7 +39,6 @@ with c as materialized (
                         or count(*) = 200
                    from (select * from heads limit 200) h)))
          end
-   order by (x.lane - $1 - $3 + $2 - $1) % ($2 - $1)
    limit 2 * $8),
 l as materialized (
   select x.* from c cross join lateral (
