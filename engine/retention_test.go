@@ -18,7 +18,7 @@ func TestRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := simstore.New()
 		bus, err := engine.New(store, engine.Config{
-			Logger:    slog.New(slog.DiscardHandler),
+			Logger: slog.New(slog.DiscardHandler), Lease: time.Hour, Poll: 3 * time.Minute,
 			Retention: engine.Retention{DeadAfter: time.Hour, EventsAfter: 2 * time.Hour},
 		})
 		if err != nil {
@@ -63,7 +63,7 @@ func TestRetention(t *testing.T) {
 func TestRetentionIsOffByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := simstore.New()
-		bus, err := engine.New(store, engine.Config{Logger: slog.New(slog.DiscardHandler)})
+		bus, err := engine.New(store, engine.Config{Logger: slog.New(slog.DiscardHandler), Lease: time.Hour, Poll: 3 * time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
