@@ -26,7 +26,7 @@ import (
 //	                                             Claim's reply; picks are
 //	                                             delivery/handler@lane:epoch,
 //	                                             >n follows n in its chain,
-//	                                             ?attempts=n ?takeovers=n
+//	                                             ?attempts=n ?takeovers=n ?key=k
 //	renewed lost=(7)                             ExtendLease's reply
 //	ended CompleteMany verdicts=(Applied LeaseLost)
 //	                                             the reply to an ending call
@@ -94,6 +94,9 @@ func (w *dispatcherStory) create(data *datadriven.TestData) string {
 	}
 	if data.HasArg("concurrency") {
 		cfg.Concurrency = w.intArg(data, "concurrency")
+	}
+	if data.HasArg("limit") {
+		cfg.ClaimLimit = w.intArg(data, "limit")
 	}
 	for _, name := range w.list(data, "handlers") {
 		name, tx := strings.CutSuffix(name, "/tx")
@@ -222,6 +225,8 @@ func (w *dispatcherStory) pick(text string, in ClaimInput) Picked {
 		p.Delivery.Attempts = int32(w.atoi(n))
 	case "takeovers":
 		p.Delivery.Takeovers = int32(w.atoi(n))
+	case "key":
+		p.Delivery.Key = n
 	case "noevent":
 		p.Event = nil
 	}
