@@ -8,7 +8,7 @@ require (
 	github.com/testcontainers/testcontainers-go v0.40.0
 )
 
-require golang.org/x/sys v0.37.0 // indirect
+require golang.org/x/sys v0.46.0 // indirect
 
 require (
 	dario.cat/mergo v1.0.2 // indirect

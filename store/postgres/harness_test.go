@@ -71,6 +71,7 @@ type opened struct {
 	*place
 	store  *postgres.Store
 	pauses pauses
+	pooled bool // behind a pooler: sessions cannot be told apart, and none is paused
 }
 
 // open returns an empty store on the machine's server.
@@ -239,6 +240,9 @@ var inside = map[storetest.Point]map[string][2]string{
 
 // pauseAt arranges that do runs once while a call waits at a point.
 func (s *opened) pauseAt(t testing.TB, p storetest.Point, do func()) bool {
+	if s.pooled {
+		return false
+	}
 	t.Helper()
 	if p == storetest.EventsFound {
 		s.pauses.set("purge/purge_events", do)

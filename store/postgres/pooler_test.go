@@ -72,6 +72,7 @@ func openThrough(t testing.TB, port int) *opened {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
+	s.pooled = true
 	s.place = &place{pool: pool, schema: s.schema, gate: s.gate}
 	if s.store, err = postgres.NewWith(pool, postgres.Options{Schema: s.schema, Hook: s.pauses.reached}); err != nil {
 		t.Fatal(err)
