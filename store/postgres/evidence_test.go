@@ -16,7 +16,11 @@ import (
 // would pay for with every delivery.
 func TestOneDeliveryIsOneTupleAndThreeIndexEntries(t *testing.T) {
 	ctx := context.Background()
-	s := seeded(t, postgres.Options{}, protocol.Event{ID: "a", Type: "e"})
+	s := seeded(t, postgres.Options{})
+	if err := s.exec(ctx, "truncate relaybus.deliveries"); err != nil { // a place that was used before has dead tuples
+		t.Fatal(err)
+	}
+	s.publish(t, protocol.Event{ID: "a", Type: "e"})
 	if _, err := s.pool.Exec(ctx, "create extension if not exists pageinspect"); err != nil {
 		t.Logf("the server has no extension pageinspect for this user, so only the counters are looked at: %v", err)
 		s.complete(t)

@@ -210,7 +210,7 @@ func TestTakeoverReadsAfterItsLock(t *testing.T) {
 			// The lane is free for all that matters here: only its rows are read.
 			var n int
 			err = tx.QueryRow(ctx, "select count(*) from ("+s.sql(t, "candidates")+") c", []int32{int32(lease.Lane)},
-				[]time.Time{time.Unix(0, 0)}, []int64{0}, []string{""}, []string{""}, []string{"h"}, []string{"h"}, []int64{}, 0, 10, 10).Scan(&n)
+				[]time.Time{time.Unix(0, 0)}, []int64{0}, []string{""}, []string{""}, []string{"h"}, []string{"h"}, []int64{}, 0, 10).Scan(&n)
 			if err != nil {
 				t.Fatal(err)
 			}

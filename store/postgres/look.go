@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -125,6 +126,7 @@ func scanListed(rows pgx.Rows) (engine.Listed, error) {
 	}
 	if id != nil {
 		e.ID, e.Type, d.Event = *id, *kind, *id
+		slices.Sort(e.Handlers) // as scanEvent
 		l.Event = e
 		return l, setHeaders(e, headers)
 	}
