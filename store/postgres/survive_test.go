@@ -273,7 +273,8 @@ func (s *survivor) judge(t *testing.T, c *trouble) {
 		t.Errorf("verify: %+v, %v", found.Findings, err)
 	}
 	away, back := s.log.count(slog.LevelWarn, "relaybus: store away"), s.log.count(slog.LevelInfo, "relaybus: store back")
-	if away != back || away > 1 || c.says && away != 1 {
+	// Connections that are cut ten times over may look like as many outages.
+	if away != back || away > 1 && !c.works || c.says && away != 1 {
 		t.Errorf("said %d times that the store is away and %d times that it is back:\n%s", away, back, s.log.text())
 	}
 	if c.held {
