@@ -15,27 +15,26 @@ import (
 )
 
 // publication is the events of one Publish, each id once, one slice per
-// column.
+// column, and what they become under one set of subscriptions.
 type publication struct {
 	ids, types []string
 	keys       []*string
 	payloads   [][]byte
 	headers    []*string
-	delays     []pgtype.Interval
-	dues       []*time.Time
-	lanes      []int32
-	slots      []int32
+	dues       []protocol.Due
+	slots      []int32 // of the keys, ascending, each once
 
-	results []engine.PublishResult // per entry
-	entry   []int                  // per event given
+	results []engine.PublishResult // per id
+	entry   []int                  // per event given: its id's place
+	place   map[string]int         // of an id
 }
 
 // Publish writes events and a delivery per subscribed handler inside tx, in
-// one statement. An id that is known already gets deliveries for the handlers
+// one round trip. An id that is known already gets deliveries for the handlers
 // it never had one for; with another type or key it adds nothing and the
 // result says Mismatch.
 //
-// Publish.tla, action Publish. Locks: events in id order, then slots in slot
+// Publish.tla, action Publish. Locks: slots in slot order, then events in id
 // order, held until the caller commits. Publish once and last in a
 // transaction: several calls may deadlock with another application, which
 // surfaces as [engine.ErrRetryable].
@@ -48,35 +47,57 @@ func (s *Store) Publish(ctx context.Context, tx pgx.Tx, events []protocol.Event)
 		return nil, err
 	}
 	s.options.Hook(ctx, "publish", "publish")
-	rows, err := tx.Query(ctx, s.sql.named("publish"), p.ids, p.types, p.keys, p.payloads, p.headers, p.delays, p.dues,
-		p.lanes, p.slots, protocol.DefaultLanes, max(s.options.PublishIdle, 0).Milliseconds())
-	if err == nil {
-		err = p.read(rows)
-	}
-	if err != nil {
-		return nil, classify("publish", err)
+	for written := false; !written; {
+		set, err := s.subscribersFor(ctx, tx)
+		if err == nil {
+			written, err = s.write(ctx, tx, p, set)
+		}
+		if err != nil {
+			return nil, classify("publish", err)
+		}
+		if !written {
+			s.subscribers.CompareAndSwap(set, nil)
+		}
 	}
 	return p.conclude(events), nil
 }
 
+// write sends the statements; it reports false when the set of subscriptions
+// is not the one of now, and nothing was written.
+func (s *Store) write(ctx context.Context, tx pgx.Tx, p *publication, set *subscribers) (written bool, err error) {
+	b := &pgx.Batch{}
+	if len(p.slots) > 0 {
+		b.Queue(s.sql.named("lock_slots"), p.slots, max(s.options.PublishIdle, 0).Milliseconds()).QueryRow(p.readSlots)
+	}
+	handlers, list := set.deliveries(p)
+	b.Queue(s.sql.named("publish"), p.ids, p.types, p.keys, p.payloads, p.headers, handlers, pgtype.UUID{Bytes: set.version, Valid: true},
+		list.ids, list.handlers, list.lanes, list.dues, list.delays).Query(func(rows pgx.Rows) error {
+		written, err = p.read(rows)
+		return err
+	})
+	err = tx.SendBatch(ctx, b).Close()
+	return written, err
+}
+
 func newPublication(events []protocol.Event) (*publication, error) {
-	p := &publication{entry: make([]int, len(events))}
-	byID := make(map[string]int, len(events))
+	p := &publication{entry: make([]int, len(events)), place: make(map[string]int, len(events))}
 	for i := range events {
 		e := &events[i]
 		if e.ID == "" {
 			return nil, fmt.Errorf("postgres: publish: %w: event without an id", engine.ErrInvalid)
 		}
-		j, known := byID[e.ID]
+		j, known := p.place[e.ID]
 		if !known {
 			j = len(p.ids)
-			byID[e.ID] = j
+			p.place[e.ID] = j
 			if err := p.add(e); err != nil {
 				return nil, err
 			}
 		}
 		p.entry[i] = j
 	}
+	slices.Sort(p.slots)
+	p.slots = slices.Compact(p.slots)
 	p.results = make([]engine.PublishResult, len(p.ids))
 	return p, nil
 }
@@ -85,6 +106,7 @@ func (p *publication) add(e *protocol.Event) error {
 	var key, headers *string
 	if e.Key != "" {
 		key = &e.Key
+		p.slots = append(p.slots, protocol.SlotOf(e.Key))
 	}
 	if len(e.Headers) > 0 {
 		text, err := json.Marshal(headerPairs(e.Headers))
@@ -99,16 +121,7 @@ func (p *publication) add(e *protocol.Event) error {
 		payload = []byte{}
 	}
 	p.ids, p.types, p.keys = append(p.ids, e.ID), append(p.types, e.Type), append(p.keys, key)
-	p.payloads, p.headers = append(p.payloads, payload), append(p.headers, headers)
-	p.delays = append(p.delays, interval(max(e.Due.Delay, 0)))
-	var due *time.Time
-	if e.Due.At != 0 {
-		at := e.Due.At.Std()
-		due = &at
-	}
-	p.dues = append(p.dues, due)
-	p.lanes = append(p.lanes, int32(protocol.LaneOf(0, protocol.DefaultLanes, e.Key, e.ID)))
-	p.slots = append(p.slots, protocol.SlotOf(e.Key))
+	p.payloads, p.headers, p.dues = append(p.payloads, payload), append(p.headers, headers), append(p.dues, e.Due)
 	return nil
 }
 
@@ -120,24 +133,44 @@ func headerPairs(headers []protocol.Header) [][2]string {
 	return list
 }
 
-func (p *publication) read(rows pgx.Rows) error {
-	defer rows.Close()
+// readSlots sees that every key had its slot to lock.
+func (p *publication) readSlots(row pgx.Row) error {
+	var locked int
+	var limit *string
+	if err := row.Scan(&locked, &limit); err != nil {
+		return err
+	}
+	if locked != len(p.slots) {
+		return fmt.Errorf("%d of %d slots are missing: relaybus migrate validate says how to mend them", len(p.slots)-locked, len(p.slots))
+	}
+	return nil
+}
+
+// read takes the events that were known; every other one was added.
+func (p *publication) read(rows pgx.Rows) (written bool, err error) {
+	for i := range p.results {
+		p.results[i] = protocol.Added
+	}
 	for rows.Next() {
-		var n, known, handlers int
-		var same bool
-		if err := rows.Scan(&n, &known, &handlers, &same); err != nil {
-			return err
+		var id, typ, key *string
+		var known, handlers *int
+		if err := rows.Scan(&written, &id, &typ, &key, &known, &handlers); err != nil {
+			return false, err
 		}
+		if id == nil {
+			continue
+		}
+		j, given := p.place[*id]
 		switch {
-		case !same:
-			p.results[n-1] = protocol.Mismatch
-		case known >= 0 && handlers == known:
-			p.results[n-1] = protocol.Known
-		default:
-			p.results[n-1] = protocol.Added
+		case !given:
+			return false, fmt.Errorf("the server returned event %q, which was not published", *id)
+		case *typ != p.types[j] || (key == nil) != (p.keys[j] == nil) || key != nil && *key != *p.keys[j]:
+			p.results[j] = protocol.Mismatch
+		case *handlers == *known:
+			p.results[j] = protocol.Known
 		}
 	}
-	return rows.Err()
+	return written, rows.Err()
 }
 
 // conclude returns the results in input order. An id that stood twice in the

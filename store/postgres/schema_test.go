@@ -200,6 +200,8 @@ func TestValidateSaysEachDifference(t *testing.T) {
 		{"alter sequence SCHEMA.delivery_ids cache 50", "sequence delivery_ids: is bigint increment 1 cache 50, want bigint increment 1 cache 1"},
 		{"create index extra on SCHEMA.deliveries (handler)", "index extra of deliveries: not of relaybus"},
 		{"delete from SCHEMA.slots where slot = 7", "table slots: holds 65535 of 65536 slots"},
+		{"delete from SCHEMA.subscriptions_version", "table subscriptions_version: is empty"},
+		{"drop trigger row_changed on SCHEMA.subscriptions", "trigger row_changed of subscriptions: missing"},
 		{"alter table SCHEMA.subscriptions drop constraint subscriptions_group_number_fkey", "constraint subscriptions_group_number_fkey of subscriptions: missing"},
 		{"create trigger t before update on SCHEMA.deliveries for each row execute function suppress_redundant_updates_trigger()", "trigger t of deliveries: not of relaybus"},
 	}

@@ -68,7 +68,9 @@ type Store struct {
 
 	reserve reserve
 	checked atomic.Bool // the schema is of this release
-	notices notices
+	// subscribers is the set of subscriptions that was read last; nil: none.
+	subscribers atomic.Pointer[subscribers]
+	notices     notices
 
 	mu    sync.Mutex
 	hints map[protocol.LaneID]hint

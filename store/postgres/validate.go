@@ -23,7 +23,8 @@ const slotCount = 65536
 
 // ValidateSchema compares the schema with what this release expects: tables,
 // columns, types, collations, defaults, indexes, constraints, triggers, storage
-// parameters, sequences with their cache, and the rows of slots. It returns a
+// parameters, sequences with their cache, and the rows that
+// migrations put there. It returns a
 // sentence for each difference, none when the schema is as it should be, and
 // writes nothing. A schema that is missing, foreign or of another version is an
 // error that wraps [ErrSchema].
@@ -46,15 +47,30 @@ func ValidateSchema(ctx context.Context, pool *pgxpool.Pool, o Options) ([]strin
 			return err
 		}
 		differences = compared(is, want)
-		var slots int
-		err = tx.QueryRow(ctx, "select count(*) from "+quoted(s.options.Schema)+".slots where slot between 0 and $1", slotCount-1).Scan(&slots)
-		if slots != slotCount && err == nil {
-			differences = append(differences, fmt.Sprintf("table slots: holds %d of %d slots: run insert into %s.slots select generate_series(0, %d) on conflict do nothing",
-				slots, slotCount, quoted(s.options.Schema), slotCount-1))
-		}
+		missing, err := s.missingRows(ctx, tx)
+		differences = append(differences, missing...)
 		return err
 	})
 	return differences, err
+}
+
+// missingRows tells what lacks of the rows that migrations put there.
+func (s *Store) missingRows(ctx context.Context, tx pgx.Tx) (list []string, err error) {
+	schema := quoted(s.options.Schema)
+	var slots, versions int
+	err = tx.QueryRow(ctx, "select (select count(*) from "+schema+".slots where slot between 0 and $1), (select count(*) from "+schema+".subscriptions_version)",
+		slotCount-1).Scan(&slots, &versions)
+	if err != nil {
+		return nil, err
+	}
+	if slots != slotCount {
+		list = append(list, fmt.Sprintf("table slots: holds %d of %d slots: run insert into %s.slots select generate_series(0, %d) on conflict do nothing",
+			slots, slotCount, schema, slotCount-1))
+	}
+	if versions != 1 {
+		list = append(list, fmt.Sprintf("table subscriptions_version: is empty: run insert into %s.subscriptions_version (version) values (md5(clock_timestamp()::text)::uuid)", schema))
+	}
+	return list, nil
 }
 
 // catalog reads what the tables look like, by name of the thing.

@@ -19,7 +19,7 @@ var ErrSchema = errors.New("the schema does not fit this release")
 const versionTable = "relaybus_migrations"
 
 // tables are what the newest version makes.
-var tables = []string{"completions", "deliveries", "events", "groups", "lanes", "slots", "subscriptions"}
+var tables = []string{"completions", "deliveries", "events", "groups", "lanes", "slots", "subscriptions", "subscriptions_version"}
 
 // Latest is the version of the schema that this release works with.
 func Latest() int64 {

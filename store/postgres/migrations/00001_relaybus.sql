@@ -90,6 +90,29 @@ create table subscriptions (
   primary key (event_type, handler)
 );
 
+-- Names the set of subscriptions that are not removed. Publishers remember a
+-- set, and compare its name in the statement that publishes. A name is never
+-- used twice, whatever a failover takes back.
+create table subscriptions_version (
+  single  boolean primary key default true check (single),
+  version uuid not null
+);
+insert into subscriptions_version (version) values (md5(random()::text || clock_timestamp()::text)::uuid);
+-- +goose StatementBegin
+create function subscriptions_changed() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$ begin
+  execute format('update %I.subscriptions_version set version = $1', tg_table_schema)
+    using md5(random()::text || random()::text || clock_timestamp()::text || pg_backend_pid()::text)::uuid;
+  return null;
+end $$;
+-- +goose StatementEnd
+create trigger rows_changed after insert or delete or truncate on subscriptions
+  for each statement execute procedure subscriptions_changed();
+create trigger row_changed after update on subscriptions
+  for each row when ((old.event_type, old.handler, old.group_number, old.removed)
+    is distinct from (new.event_type, new.handler, new.group_number, new.removed))
+  execute procedure subscriptions_changed();
+
 -- The completion history, when it is kept. Append-only.
 create table completions (
   id           bigint not null,
@@ -102,5 +125,6 @@ create table completions (
 create index completions_by_time on completions using brin (completed_at);
 
 -- +goose Down
-drop table completions, subscriptions, groups, slots, lanes, deliveries, events;
+drop table completions, subscriptions, subscriptions_version, groups, slots, lanes, deliveries, events;
+drop function subscriptions_changed;
 drop sequence delivery_ids;
