@@ -131,21 +131,9 @@ type ClaimInput struct {
 	// Avoid are free lanes that this worker gave back because it lacks the
 	// handlers of their work; they are no candidates while the epoch stands.
 	Avoid []LaneEpoch
-	// Hints speed the search up and never change what is allowed.
-	Hints []LaneHint
 	// RetryStuck asks the store to try the ends and charges it refused again,
 	// of the lanes named and of free ones, which are candidates for it.
 	RetryStuck bool
-}
-
-// LaneHint is what an exclusive holder remembers of its last search.
-type LaneHint struct {
-	Lane LaneID
-	// DueAfter and IDAfter: rows up to here were seen (unkeyed).
-	DueAfter StoreTime
-	IDAfter  DeliveryID
-	// KeyAfter and HandlerAfter: the loose scan of keyed heads continues here.
-	KeyAfter, HandlerAfter string
 }
 
 // Picked is a delivery that a claim granted, with its event.

@@ -199,6 +199,14 @@ type Release struct {
 }
 
 // Relinquish gives a lane back.
+//
+// Unlike Claim and TakeOver it has no not-after, here as in Lease.tla: behind a
+// newer claim its number refuses it, and where no newer claim came it may give
+// the lane back at any time, since nothing was granted after what it states.
+// The call has one, by which a worker knows that an abandoned one is over
+// (docs/adr, 10). The store refuses such a call as a whole, before any action,
+// as Calls.tla does in RelinquishBy; the conformance suite and the histories of
+// calls (linearize) hold it to that.
 type Relinquish struct {
 	Lane    LaneID
 	Holder  Holder

@@ -162,12 +162,13 @@ func FencedOut(in *Scope) *Violation {
 
 // NothingDropped: while no commit is lost, what the lane's holder still runs
 // is in in_flight. The Ledger takes a run as going on until it ended, was
-// released, was not stated by a claim, or was taken over; what the worker
-// really runs beyond that is for the simulator to compare.
+// released, was not stated by a call that its worker made later, or was taken
+// over by another; what the worker really runs beyond that is for the simulator
+// to compare.
 func NothingDropped(in *Scope) *Violation {
 	for _, p := range in.pairs {
-		if p.broken != nil && p.broken.dropped {
-			return p.breaks("NothingDropped", "its lane was given back while its worker ran it")
+		if p.broken != nil && p.broken.dropped != "" {
+			return p.breaks("NothingDropped", "%s", p.broken.dropped)
 		}
 		if in.state == nil || p.last == nil || p.last.phase != open {
 			continue

@@ -81,7 +81,7 @@ type breach struct {
 	mischarged  string       // a takeover charged a follower, or spared a head
 	unknownEnd  *Token       // an end accepted under a token never granted
 	fencedEnd   *Token       // an end accepted after its takeover
-	dropped     bool         // stated as running, and given back all the same
+	dropped     string       // why what its worker may still run left the list
 	chargedFor  *pairHistory // a killer that cost it two charges
 	deleted     string       // why its deletion is none that a promise excepts
 }

@@ -9,9 +9,13 @@ func (l *Ledger) claimed(a *Claim) {
 	h := l.accept(a.Lane, a.Holder, "Claim")
 	for i := len(h.current) - 1; i >= 0; i-- {
 		p := h.current[i]
-		if !runs(a.Running, InFlight{p.id, p.last.Claim}) {
-			l.close(h, p, givenBack)
+		if runs(a.Running, InFlight{p.id, p.last.Claim}) {
+			continue
 		}
+		if p.last.since(a.Number) {
+			p.breach().dropped = "a claim from before it was granted dropped it"
+		}
+		l.close(h, p, givenBack)
 	}
 	for i := range a.Picks {
 		l.granted(h, a, &a.Picks[i])
@@ -75,6 +79,10 @@ func (l *Ledger) accept(lane LaneID, holder Holder, call string) *laneHistory {
 	return h
 }
 
+// since reports whether the run was granted by the call of this number or by
+// a later one: what such a call states says nothing of the run.
+func (r *run) since(number int64) bool { return r.Claim >= number }
+
 // close ends the open run of a pair.
 func (l *Ledger) close(h *laneHistory, p *pairHistory, how phase) {
 	p.last.phase = how
@@ -92,6 +100,9 @@ func (l *Ledger) takenOver(semantics Semantics, a *TakeOver) {
 	death := l.deathOf(h.holder)
 	for _, p := range h.current {
 		p.last.death = death // what kills the worker later is not to blame
+		if h.holder == a.Holder {
+			p.breach().dropped = "its lane was taken over by its own worker"
+		}
 	}
 	if semantics == Locking {
 		l.charge(h.current, a.Refused, a.Charged)
@@ -212,8 +223,11 @@ func (l *Ledger) relinquished(a *Relinquish) {
 	h := l.accept(a.Lane, a.Holder, "Relinquish")
 	for len(h.current) > 0 {
 		p := h.current[len(h.current)-1]
-		if runs(a.Running, InFlight{p.id, p.last.Claim}) {
-			p.breach().dropped = true
+		switch {
+		case runs(a.Running, InFlight{p.id, p.last.Claim}):
+			p.breach().dropped = "its lane was given back while its worker ran it"
+		case p.last.since(a.Number):
+			p.breach().dropped = "its lane was given back by a call from before it was granted"
 		}
 		l.close(h, p, givenBack)
 	}

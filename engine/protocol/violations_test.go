@@ -108,6 +108,16 @@ var sabotages = []sabotage{
 	{"NothingDropped", "a lane is given back with work in flight", nil, func(s *scene) *Violation {
 		return s.stepped(Relinquish{Holder: s.w1.holder, Number: 9, Running: s.w1.states(), Verdict: Applied})
 	}},
+	{"NothingDropped", "an old Relinquish behind a newer claim", nil, func(s *scene) *Violation {
+		return s.stepped(Relinquish{Holder: s.w1.holder, Number: 1, Verdict: Applied})
+	}},
+	{"NothingDropped", "an old claim behind a newer one", nil, func(s *scene) *Violation {
+		return s.stepped(with(s.claimOf(s.w1, 1), func(a *Claim) { a.Running = nil }))
+	}},
+	{"NothingDropped", "a worker takes over a lane of its own", nil, func(s *scene) *Violation {
+		s.now = s.now.Add(time.Minute)
+		return s.stepped(with(s.takeOver(s.w1, 0, 3), func(a *TakeOver) { a.Charged = []DeliveryID{1, 2} }))
+	}},
 	{"AtMostOneCompletion", "a transaction that deleted nothing commits", nil, func(s *scene) *Violation {
 		s.must(s.filled(Complete{Lease: s.lease(1)}))
 		return s.stepped(Complete{Lease: s.lease(1), Verdict: Applied})

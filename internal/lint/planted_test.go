@@ -167,6 +167,8 @@ var cases = []planted{
 	{"spec", "a module that is wide, has tabs, or is not ASCII", specified(map[string]string{
 		"spec/tla/Invariants.tla": "KeyOrder == TRUE\n" + strings.Repeat("x", 101) + "\n\tx\n\\* \u00fc\n" + strings.Repeat("x", 100) + "\n",
 	}), []string{"Invariants.tla:2: modules are ASCII", "Invariants.tla:3: modules are ASCII", "Invariants.tla:4: modules are ASCII"}},
+	{"spec", "a configuration that nothing can read", specified(map[string]string{"spec/tla/Small.cfg": "INVARIANTS = KeyOrder\n"}),
+		[]string{"Small.cfg: cannot be read"}},
 	{"spec", "both sides alike", specified(nil), nil},
 
 	{"faults", "in the wrong file, unexplained, unlisted, not in the model", map[string]string{

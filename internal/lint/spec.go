@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/relaybus-go/relaybus/spec/cfg"
 )
 
 const (
@@ -76,7 +78,11 @@ func (ps *problems) specInvariants() {
 		}
 	}
 	for _, file := range t.matching(specDir + "/*.cfg") {
-		for _, name := range checkedBy(string(t.text[file])) {
+		config, err := cfg.Parse(string(t.text[file]))
+		if err != nil {
+			ps.add(file, "cannot be read: %v", err)
+		}
+		for _, name := range config.Checks() {
 			if !slices.Contains(known, name) && slices.Contains(operators(t, "Invariants"), name) {
 				ps.add(file, "checks %s, which is no invariant of engine/protocol", name)
 			}
@@ -238,21 +244,3 @@ func bodiesOf(t *Tree, module string, bodies map[string]string) {
 		bodies[text[start[2]:start[3]]] = text[start[1]:end]
 	}
 }
-
-// checkedBy lists the invariants and properties that a configuration names.
-func checkedBy(config string) []string {
-	var names []string
-	section := ""
-	for _, word := range strings.Fields(tlaComment.ReplaceAllString(config, "")) {
-		switch {
-		case slices.Contains(cfgKeywords, word):
-			section = word
-		case strings.HasPrefix(section, "INVARIANT") || strings.HasPrefix(section, "PROPERT"):
-			names = append(names, word)
-		}
-	}
-	return names
-}
-
-var cfgKeywords = strings.Fields(`CONSTANT CONSTANTS SPECIFICATION INIT NEXT INVARIANT INVARIANTS PROPERTY PROPERTIES
-	CONSTRAINT CONSTRAINTS ACTION_CONSTRAINT ACTION_CONSTRAINTS SYMMETRY VIEW CHECK_DEADLOCK ALIAS POSTCONDITION`)

@@ -1,15 +1,16 @@
 // Package cfg reads TLC's configuration files, in the shapes that those of
 // spec/tla use, so that a module and its Go twin are given the same constants
-// by the same file.
+// by the same file, and whoever asks what a file checks is told the same.
 //
 // Constants may be numbers, strings, TRUE and FALSE, model values, and sets of
-// these. Statements that change what is explored (SYMMETRY, VIEW, CONSTRAINT,
-// ACTION_CONSTRAINT) are refused: a twin would have to do the same.
+// these. SYMMETRY, CONSTRAINT and ACTION_CONSTRAINT, which would change what is
+// explored, are refused.
 package cfg
 
 import (
 	"fmt"
 	"os"
+	"slices"
 )
 
 // Config is one configuration file.
@@ -20,9 +21,14 @@ type Config struct {
 	Constants map[string]Value
 	// Invariants and Properties are what TLC checks, in the order of the file.
 	Invariants, Properties []string
+	// View is the operator whose values TLC tells states apart by; empty if none.
+	View string
 	// CheckDeadlock is TRUE unless the file says otherwise, as in TLC.
 	CheckDeadlock bool
 }
+
+// Checks lists the invariants and properties that TLC checks.
+func (c *Config) Checks() []string { return slices.Concat(c.Invariants, c.Properties) }
 
 // Read parses the file at path.
 func Read(path string) (Config, error) {
@@ -68,6 +74,8 @@ func (p *parser) statement() {
 		p.config.Invariants = append(p.config.Invariants, p.names()...)
 	case "PROPERTY", "PROPERTIES":
 		p.config.Properties = append(p.config.Properties, p.names()...)
+	case "VIEW":
+		p.config.View = p.name()
 	case "CHECK_DEADLOCK":
 		p.config.CheckDeadlock = p.next() == "TRUE"
 	default:

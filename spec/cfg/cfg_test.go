@@ -21,6 +21,7 @@ CONSTANT Semantics = "locking"
 INVARIANTS TypeOK FencedOut
 INVARIANT NothingDropped
 PROPERTY Drains
+VIEW Seen
 CHECK_DEADLOCK FALSE
 `
 
@@ -43,9 +44,13 @@ func TestParse(t *testing.T) {
 		},
 		Invariants: []string{"TypeOK", "FencedOut", "NothingDropped"},
 		Properties: []string{"Drains"},
+		View:       "Seen",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if checks := got.Checks(); !reflect.DeepEqual(checks, []string{"TypeOK", "FencedOut", "NothingDropped", "Drains"}) {
+		t.Errorf("it checks %q", checks)
 	}
 }
 

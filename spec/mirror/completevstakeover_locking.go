@@ -1,11 +1,6 @@
 package mirror
 
-import (
-	"errors"
-	"fmt"
-
-	"github.com/relaybus-go/relaybus/spec/cfg"
-)
+import "github.com/relaybus-go/relaybus/spec/cfg"
 
 // The bounds that the arrays below allow.
 const (
@@ -15,13 +10,11 @@ const (
 
 // locking is the twin of CompleteVsTakeoverLocking.tla.
 type locking struct {
-	rules
-	maxDeliveries, maxNumber uint8
-	transactional, sweeps    bool
+	completeVsTakeover
+	sweeps bool
 }
 
-// lockingLane is the lane as committed. Workers, deliveries and numbers count
-// from 1; 0 is none.
+// lockingLane is the lane as committed; 0 is none.
 type lockingLane struct {
 	epoch, holder, claim, rewritten uint8
 	inFlight                        [lockingNumbers]uint8 // delivery id, by claim number - 1
@@ -88,18 +81,10 @@ type lockingState struct {
 
 func newLocking(c cfg.Config) (Model[lockingState], error) {
 	r := cfg.NewReader(c)
-	m := &locking{
-		rules:         rules{r.Strings("Without")},
-		maxDeliveries: uint8(r.Int("MaxDeliveries")),
-		maxNumber:     uint8(r.Int("MaxNumber")),
-		transactional: r.Bool("Transactional"),
-		sweeps:        r.Bool("Sweeps"),
-	}
-	err := errors.Join(r.Err(), m.known("update", "lane", "again", "later", "rollback", "itself", "snooze", "rerun", "row", "lost", "meanwhile"))
-	if m.maxDeliveries > lockingDeliveries || m.maxNumber > lockingNumbers {
-		err = errors.Join(err, fmt.Errorf("the twin allows %d deliveries and %d numbers", lockingDeliveries, lockingNumbers))
-	}
-	return m, err
+	sweeps := r.Bool("Sweeps")
+	both, err := readCompleteVsTakeover(r, lockingDeliveries, lockingNumbers,
+		"update", "lane", "again", "later", "rollback", "itself", "snooze", "rerun", "row", "lost", "meanwhile")
+	return &locking{both, sweeps}, err
 }
 
 // lockMode is a strength of a row lock.
@@ -203,7 +188,7 @@ func (s *lockingState) accepted(w int, r *lockingRun) {
 
 // Init is the operator Init.
 func (m *locking) Init(add func(lockingState)) {
-	add(lockingState{rows: 1<<(m.maxDeliveries+1) - 2})
+	add(lockingState{rows: m.deliveries()})
 }
 
 // Next is the operator Next.

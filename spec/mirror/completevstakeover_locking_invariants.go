@@ -6,9 +6,9 @@ import "fmt"
 func (m *locking) Invariants() []Invariant[lockingState] {
 	return []Invariant[lockingState]{
 		{"TypeOK", m.typeOK},
-		{"NoLostDelivery", m.noLostDelivery},
+		{"NoLostDelivery", func(s lockingState) bool { return m.nothingLost(s.rows|s.swept, s.completions[:]) }},
 		{"NothingInvented", func(s lockingState) bool { return s.granted == 0 }},
-		{"AtMostOneCompletion", m.atMostOneCompletion},
+		{"AtMostOneCompletion", func(s lockingState) bool { return m.atMostOnce(s.completions[:], s.effects[:]) }},
 		{"FencedOut", func(s lockingState) bool { return s.intruders == 0 }},
 		{"OneHolderPerLane", func(s lockingState) bool { return s.intruders&^(pairBit(1, 1)|pairBit(2, 2)) == 0 }},
 		{"NothingDropped", nothingDroppedLocking},
@@ -84,27 +84,7 @@ func (m *locking) typeOK(s lockingState) bool {
 			return false
 		}
 	}
-	all := uint8(1)<<(m.maxDeliveries+1) - 2
-	return s.lane.epoch <= 2*m.maxNumber && s.lane.holder <= 2 &&
-		max(s.lane.claim, s.number[0], s.number[1]) <= m.maxNumber && (s.rows|s.swept)&^all == 0
-}
-
-func (m *locking) noLostDelivery(s lockingState) bool {
-	for d := uint8(1); d <= m.maxDeliveries; d++ {
-		if (s.rows|s.swept)&(1<<d) == 0 && s.completions[d-1] == 0 {
-			return false
-		}
-	}
-	return true
-}
-
-func (m *locking) atMostOneCompletion(s lockingState) bool {
-	for i, n := range s.completions {
-		if n > 1 || m.transactional && s.effects[i] != n {
-			return false
-		}
-	}
-	return true
+	return m.wellFormed(s.lane.epoch, s.lane.holder, s.lane.claim, s.number, s.rows|s.swept)
 }
 
 func nothingDroppedLocking(s lockingState) bool {

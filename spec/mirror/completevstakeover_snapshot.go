@@ -1,8 +1,6 @@
 package mirror
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/relaybus-go/relaybus/spec/cfg"
@@ -15,14 +13,9 @@ const (
 )
 
 // snapshot is the twin of CompleteVsTakeoverSnapshot.tla.
-type snapshot struct {
-	rules
-	maxDeliveries, maxNumber uint8
-	transactional            bool
-}
+type snapshot struct{ completeVsTakeover }
 
-// snapshotLane is the lane document. Workers, deliveries and numbers count from
-// 1; 0 is none.
+// snapshotLane is the lane document; 0 is none.
 type snapshotLane struct {
 	epoch, holder, claim uint8
 	inFlight             [snapshotNumbers]uint8    // delivery id, by claim number - 1
@@ -96,18 +89,9 @@ type snapshotState struct {
 }
 
 func newSnapshot(c cfg.Config) (Model[snapshotState], error) {
-	r := cfg.NewReader(c)
-	m := &snapshot{
-		rules:         rules{r.Strings("Without")},
-		maxDeliveries: uint8(r.Int("MaxDeliveries")),
-		maxNumber:     uint8(r.Int("MaxNumber")),
-		transactional: r.Bool("Transactional"),
-	}
-	err := errors.Join(r.Err(), m.known("rows", "every", "lane", "delivery", "move", "bump", "after", "charged", "stays", "conflict", "fence", "raise", "snooze"))
-	if m.maxDeliveries > snapshotDeliveries || m.maxNumber > snapshotNumbers {
-		err = errors.Join(err, fmt.Errorf("the twin allows %d deliveries and %d numbers", snapshotDeliveries, snapshotNumbers))
-	}
-	return m, err
+	both, err := readCompleteVsTakeover(cfg.NewReader(c), snapshotDeliveries, snapshotNumbers,
+		"rows", "every", "lane", "delivery", "move", "bump", "after", "charged", "stays", "conflict", "fence", "raise", "snooze")
+	return &snapshot{both}, err
 }
 
 func (s *snapshotState) has(d uint8) bool { return s.rows&(1<<d) != 0 }
@@ -232,7 +216,7 @@ func (s *snapshotState) accepted(w, n int, completed bool) {
 
 // Init is the operator Init.
 func (m *snapshot) Init(add func(snapshotState)) {
-	s := snapshotState{rows: 1<<(m.maxDeliveries+1) - 2}
+	s := snapshotState{rows: m.deliveries()}
 	for d := range m.maxDeliveries {
 		s.fence[d] = 1
 	}

@@ -6,9 +6,9 @@ import "fmt"
 func (m *snapshot) Invariants() []Invariant[snapshotState] {
 	return []Invariant[snapshotState]{
 		{"TypeOK", m.typeOK},
-		{"NoLostDelivery", m.noLostDelivery},
+		{"NoLostDelivery", func(s snapshotState) bool { return m.nothingLost(s.rows, s.completions[:]) }},
 		{"NothingInvented", func(s snapshotState) bool { return s.granted == 0 }},
-		{"AtMostOneCompletion", m.atMostOneCompletion},
+		{"AtMostOneCompletion", func(s snapshotState) bool { return m.atMostOnce(s.completions[:], s.effects[:]) }},
 		{"FencedOut", func(s snapshotState) bool { return s.intruders == 0 }},
 		{"OneHolderPerLane", func(s snapshotState) bool { return s.intruders&^(intruderBit(1, 1)|intruderBit(2, 2)) == 0 }},
 		{"NothingDropped", nothingDroppedSnapshot},
@@ -34,27 +34,7 @@ func (m *snapshot) Invariants() []Invariant[snapshotState] {
 
 func (m *snapshot) typeOK(s snapshotState) bool {
 	idle := s.anyRun(func(r *snapshotRun) bool { return r.phase == snapOver && r.tx == txNone && r.end == notBegun })
-	all := uint8(1)<<(m.maxDeliveries+1) - 2
-	return !idle && s.lane.epoch <= 2*m.maxNumber && s.lane.holder <= 2 &&
-		max(s.lane.claim, s.number[0], s.number[1]) <= m.maxNumber && s.rows&^all == 0
-}
-
-func (m *snapshot) noLostDelivery(s snapshotState) bool {
-	for d := uint8(1); d <= m.maxDeliveries; d++ {
-		if !s.has(d) && s.completions[d-1] == 0 {
-			return false
-		}
-	}
-	return true
-}
-
-func (m *snapshot) atMostOneCompletion(s snapshotState) bool {
-	for i, n := range s.completions {
-		if n > 1 || m.transactional && s.effects[i] != n {
-			return false
-		}
-	}
-	return true
+	return !idle && m.wellFormed(s.lane.epoch, s.lane.holder, s.lane.claim, s.number, s.rows)
 }
 
 func nothingDroppedSnapshot(s snapshotState) bool {

@@ -46,6 +46,8 @@ func twinOf[S comparable](build func(cfg.Config) (Model[S], error)) Twin {
 		switch {
 		case c.Specification != "Spec":
 			return Result{}, fmt.Errorf("SPECIFICATION is %q: a twin explores Spec, without fairness", c.Specification)
+		case c.View != "":
+			return Result{}, fmt.Errorf("VIEW %s: a twin tells states apart by all that they hold", c.View)
 		case len(c.Properties) > 0:
 			return Result{}, fmt.Errorf("PROPERTY %s: a twin checks invariants only", c.Properties[0])
 		case c.CheckDeadlock:

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/relaybus-go/relaybus/spec/cfg"
+	"github.com/relaybus-go/relaybus/spec/internal/suite"
 	"github.com/relaybus-go/relaybus/spec/internal/tlc"
 )
 
@@ -21,22 +22,22 @@ const limit = 300_000
 // more than limit states in it. If it fails, module and twin have drifted
 // apart, or a figure in suite.txt is not TLC's.
 func TestTwins(t *testing.T) {
-	suite, err := ReadSuite(specDir)
+	entries, err := ReadSuite(specDir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	covered := map[string]bool{}
-	for _, e := range suite {
+	for _, e := range entries {
 		if e.Distinct > limit || e.Large {
 			continue
 		}
 		covered[e.Module] = true
 		t.Run(e.Config, func(t *testing.T) {
-			r, err := e.Run(specDir, limit)
+			r, err := Run(specDir, &e, limit)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if differs := e.Differs(r); differs != "" {
+			if differs := r.Differs(&e); differs != "" {
 				t.Error(differs)
 				for _, line := range r.Trace {
 					t.Log(line)
@@ -55,15 +56,15 @@ func TestTwins(t *testing.T) {
 // find nothing, or the configuration would be refuted for another reason than
 // the rule it is named after.
 func TestRulePutBack(t *testing.T) {
-	suite, err := ReadSuite(specDir)
+	entries, err := ReadSuite(specDir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range suite {
+	for _, e := range entries {
 		if !strings.HasPrefix(e.Config, "Broken") {
 			continue
 		}
-		c, err := cfg.Read(filepath.Join(specDir, e.Config+".cfg"))
+		c, err := e.ReadConfig(specDir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,15 +85,15 @@ func TestRulePutBack(t *testing.T) {
 // TestLargeConfigsAreUnderstood reads what TestTwins does not run, and takes
 // the first few thousand states.
 func TestLargeConfigsAreUnderstood(t *testing.T) {
-	suite, err := ReadSuite(specDir)
+	entries, err := ReadSuite(specDir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range suite {
+	for _, e := range entries {
 		if !e.Large {
 			continue
 		}
-		if r, err := e.Run(specDir, 5000); err != nil || r.Violated != "" {
+		if r, err := Run(specDir, &e, 5000); err != nil || r.Violated != "" {
 			t.Errorf("%s: %s, %v", e.Name(), r.Violated, err)
 		}
 	}
@@ -101,12 +102,12 @@ func TestLargeConfigsAreUnderstood(t *testing.T) {
 // A twin that read past a constant, a rule or a property would agree with TLC by
 // accident.
 func TestEveryTwinRefusesWhatItCannotCheck(t *testing.T) {
-	suite, err := ReadSuite(specDir)
+	entries, err := ReadSuite(specDir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	tried := map[string]bool{}
-	for _, e := range suite {
+	for _, e := range entries {
 		if tried[e.Module] {
 			continue
 		}
@@ -120,9 +121,10 @@ func TestEveryTwinRefusesWhatItCannotCheck(t *testing.T) {
 			"an unknown invariant": func(c *cfg.Config) { c.Invariants = append(c.Invariants, "NoSuch") },
 			"a property":           func(c *cfg.Config) { c.Properties = []string{"Drains"} },
 			"deadlocks":            func(c *cfg.Config) { c.CheckDeadlock = true },
+			"a view":               func(c *cfg.Config) { c.View = "Seen" },
 			"another formula":      func(c *cfg.Config) { c.Specification = "FairSpec" },
 		} {
-			c, err := cfg.Read(filepath.Join(specDir, e.Config+".cfg"))
+			c, err := e.ReadConfig(specDir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,23 +155,25 @@ func TestRecordsGoBeforeTheSuite(t *testing.T) {
 		return sum
 	}
 	module := write("AsyncCommit.tla", "---- MODULE AsyncCommit ----\n====\n")
-	good, broken := write("Good.cfg", "SPECIFICATION Spec\n"), write("Broken.cfg", "INVARIANT FencedOut\n")
+	good, broken := write("Good.cfg", "SPECIFICATION Spec\n"), write("Bad.cfg", "INVARIANT FencedOut\n")
 	write("Old.cfg", "SPECIFICATION Spec\n")
-	write("suite.txt", "AsyncCommit Good small pass 1 2 1 x\n# a comment\n\nTiny Tiny small pass 7 7 1 no twin\n"+
-		"AsyncCommit.tla Broken.cfg large FencedOut - 4 1 x\nAsyncCommit Old small pass 1 2 1 x\n")
+	write("Tiny.tla", "---- MODULE Tiny ----\n====\n")
+	write("Tiny.cfg", "SPECIFICATION Spec\n")
+	write("suite.txt", "AsyncCommit Good small pass 1 2 1 x\nTiny Tiny small pass 7 7 1 no twin\n"+
+		"AsyncCommit Bad large FencedOut - 4 1 x\nAsyncCommit Old small pass 1 2 1 x\n")
 	write("results.json", fmt.Sprintf(`[
 		{"module":"AsyncCommit","config":"Good","moduleSHA256":%q,"configSHA256":%q,"distinct":30,"depth":18,"verdict":"pass"},
-		{"module":"AsyncCommit","config":"Broken","moduleSHA256":%q,"configSHA256":%q,"distinct":732,"depth":10,"verdict":"FencedOut"},
+		{"module":"AsyncCommit","config":"Bad","moduleSHA256":%q,"configSHA256":%q,"distinct":732,"depth":10,"verdict":"FencedOut"},
 		{"module":"AsyncCommit","config":"Old","moduleSHA256":%q,"configSHA256":"0","distinct":9,"depth":9,"verdict":"pass"}]`,
 		module, good, module, broken, module))
 	got, err := ReadSuite(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Entry{
-		{Module: "AsyncCommit", Config: "Good", Expect: Pass, Distinct: 30, Depth: 18},
-		{Module: "AsyncCommit", Config: "Broken", Large: true, Expect: "FencedOut", Distinct: -1, Depth: 10},
-		{Module: "AsyncCommit", Config: "Old", Expect: Pass, Distinct: 1, Depth: 2},
+	want := []suite.Entry{
+		{Module: "AsyncCommit", Config: "Good", Expect: tlc.Pass, Distinct: 30, Depth: 18, Minutes: 1, Shows: "x"},
+		{Module: "AsyncCommit", Config: "Bad", Large: true, Expect: "FencedOut", Distinct: -1, Depth: 10, Minutes: 1, Shows: "x"},
+		{Module: "AsyncCommit", Config: "Old", Expect: tlc.Pass, Distinct: 1, Depth: 2, Minutes: 1, Shows: "x"},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -177,10 +181,10 @@ func TestRecordsGoBeforeTheSuite(t *testing.T) {
 }
 
 func TestDiffers(t *testing.T) {
-	passes := Entry{Expect: Pass, Distinct: 10, Depth: 3}
-	broken := Entry{Expect: "FencedOut", Distinct: -1, Depth: 9}
+	passes := suite.Entry{Expect: tlc.Pass, Distinct: 10, Depth: 3}
+	broken := suite.Entry{Expect: "FencedOut", Distinct: -1, Depth: 9}
 	for _, c := range []struct {
-		entry  Entry
+		entry  suite.Entry
 		result Result
 		same   bool
 	}{
@@ -194,7 +198,7 @@ func TestDiffers(t *testing.T) {
 		{broken, Result{Depth: 9, Violated: "TypeOK"}, false},
 		{broken, Result{Depth: 9, Complete: true}, false},
 	} {
-		if differs := c.entry.Differs(c.result); (differs == "") != c.same {
+		if differs := c.result.Differs(&c.entry); (differs == "") != c.same {
 			t.Errorf("%+v against %+v: %q", c.entry, c.result, differs)
 		}
 	}

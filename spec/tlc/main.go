@@ -18,28 +18,21 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"io"
-	"os"
-	"os/signal"
+	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
-	"syscall"
 	"time"
 
+	"github.com/relaybus-go/relaybus/spec/internal/command"
+	"github.com/relaybus-go/relaybus/spec/internal/suite"
 	"github.com/relaybus-go/relaybus/spec/internal/tlc"
 )
 
-// The exit codes.
-const (
-	exitExpected   = 0
-	exitUnexpected = 1
-	exitUnable     = 2
-)
-
 type settings struct {
+	*command.Flags
 	dir      string
 	full     bool
 	write    bool
@@ -54,16 +47,11 @@ type settings struct {
 	mu       sync.Mutex // guards the output
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
+func main() { command.Main(run) }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	s := &settings{out: stdout, err: stderr}
-	f := flag.NewFlagSet("tlc", flag.ContinueOnError)
-	f.SetOutput(io.Discard)
+	f := command.New("tlc", "[flags] [MODULE/CONFIG, MODULE, CONFIG or pattern ...]", stderr)
+	s := &settings{Flags: f, out: stdout, err: stderr}
 	f.StringVar(&s.dir, "dir", "spec/tla", "the `folder` of modules, configs and suite.txt")
 	f.BoolVar(&s.full, "full", false, "run the large configs too")
 	f.BoolVar(&s.write, "write", false, "record the results in results.json")
@@ -72,78 +60,63 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	f.IntVar(&s.workers, "workers", runtime.NumCPU(), "TLC's workers for large configs, which run one at a time")
 	f.StringVar(&s.heap, "heap", "", "Java's heap for each run (2g, for a large config 4g)")
 	f.DurationVar(&s.timeout, "timeout", time.Hour, "how long one config may take")
-	if err := f.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintln(stderr, "usage: go run ./spec/tlc [flags] [MODULE/CONFIG, MODULE, CONFIG or pattern ...]")
-			f.SetOutput(stderr)
-			f.PrintDefaults()
-			return exitExpected
-		}
-		return s.unable(fmt.Errorf("%w; -h lists the flags", err))
+	if code, ok := f.Read(args); !ok {
+		return code
 	}
-	if s.parallel < 1 || s.workers < 1 || s.timeout <= 0 {
-		return s.unable(errors.New("-parallel, -workers and -timeout want more than 0"))
-	}
-	if s.table {
-		if f.NArg() > 0 {
-			return s.unable(errors.New("-table runs nothing: leave the names of configs away"))
-		}
+	switch {
+	case s.parallel < 1 || s.workers < 1 || s.timeout <= 0:
+		return s.Unable(errors.New("-parallel, -workers and -timeout want more than 0"))
+	case s.table && f.NArg() > 0:
+		return s.Unable(errors.New("-table runs nothing: leave the names of configs away"))
+	case s.table:
 		return s.writeTable()
 	}
-	return s.suite(ctx, f.Args())
+	return s.check(ctx, f.Args())
 }
 
-// unable prints one sentence and returns the exit code of a run that could not
-// be.
-func (s *settings) unable(err error) int {
-	fmt.Fprintf(s.err, "tlc: %v\n", err)
-	return exitUnable
-}
-
-func (s *settings) suite(ctx context.Context, arguments []string) int {
-	suite, err := readSuite(s.dir)
+func (s *settings) check(ctx context.Context, arguments []string) int {
+	entries, err := suite.Read(s.dir)
 	if err != nil {
-		return s.unable(err)
+		return s.Unable(err)
 	}
 	if len(arguments) == 0 {
 		// Who names configs may be in the middle of writing others.
-		if err := unlisted(s.dir, suite); err != nil {
-			return s.unable(err)
+		if err := suite.Unlisted(s.dir, entries); err != nil {
+			return s.Unable(err)
 		}
 	}
-	chosen, err := choose(suite, arguments, s.full)
+	chosen, err := suite.Choose(entries, arguments, s.full)
 	if err != nil {
-		return s.unable(err)
+		return s.Unable(err)
 	}
 	tool, err := tlc.Find()
 	if err != nil {
-		return s.unable(err)
+		return s.Unable(err)
 	}
 	results, err := s.checkAll(ctx, tool, chosen)
 	if s.write {
 		// What is done counts, even if the rest was interrupted.
-		err = errors.Join(err, s.record(suite, results))
+		err = errors.Join(err, s.record(entries, results))
 	}
 	if err != nil {
-		return s.unable(err)
+		return s.Unable(err)
 	}
-	bad := s.report(results)
-	if bad > 0 {
-		return exitUnexpected
+	if bad := s.report(results); bad > 0 {
+		return command.Unexpected
 	}
-	return exitExpected
+	return command.Expected
 }
 
 // checkAll runs the small configs side by side, then the large ones one at a
 // time. Results are in the order of the entries.
-func (s *settings) checkAll(ctx context.Context, tool *tlc.Tool, entries []entry) ([]result, error) {
+func (s *settings) checkAll(ctx context.Context, tool *tlc.Tool, entries []suite.Entry) ([]result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.status.begin(s, len(entries))
 	results := make([]result, len(entries))
 	one := func(i int) {
-		s.status.started(s, entries[i].name())
-		r, err := s.check(ctx, tool, entries[i])
+		s.status.started(s, entries[i].Name())
+		r, err := s.checkOne(ctx, tool, entries[i])
 		if err != nil {
 			cancel(err) // the first error ends the others
 			return
@@ -154,7 +127,7 @@ func (s *settings) checkAll(ctx context.Context, tool *tlc.Tool, entries []entry
 	var group sync.WaitGroup
 	room := make(chan struct{}, s.parallel)
 	for _, i := range longestFirst(entries) {
-		if entries[i].large || ctx.Err() != nil {
+		if entries[i].Large || ctx.Err() != nil {
 			continue
 		}
 		room <- struct{}{}
@@ -165,7 +138,7 @@ func (s *settings) checkAll(ctx context.Context, tool *tlc.Tool, entries []entry
 	}
 	group.Wait()
 	for i := range entries {
-		if entries[i].large && ctx.Err() == nil {
+		if entries[i].Large && ctx.Err() == nil {
 			one(i)
 		}
 	}
@@ -174,25 +147,53 @@ func (s *settings) checkAll(ctx context.Context, tool *tlc.Tool, entries []entry
 }
 
 // longestFirst orders entries so that no long run is left for the end alone.
-func longestFirst(entries []entry) []int {
+func longestFirst(entries []suite.Entry) []int {
 	order := make([]int, len(entries))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return int(entries[b].distinct - entries[a].distinct) })
+	slices.SortStableFunc(order, func(a, b int) int { return int(entries[b].Distinct - entries[a].Distinct) })
 	return order
 }
 
 // record keeps what ended as expected; a run that did not is no evidence.
-func (s *settings) record(suite []entry, results []result) error {
-	commit := commitOf(s.dir)
-	var fresh []record
-	for i := range results {
-		r := &results[i]
-		if r.outcome == nil || r.wrong != "" {
-			continue
-		}
-		fresh = append(fresh, r.record(commit))
+func (s *settings) record(entries []suite.Entry, results []result) error {
+	records, err := suite.ReadRecords(s.dir)
+	if err != nil {
+		return err
 	}
-	return writeResults(s.dir, suite, fresh)
+	commit := commitOf(s.dir)
+	for i := range results {
+		if r := &results[i]; r.outcome != nil && r.wrong == "" {
+			records.Add(r.record(commit))
+		}
+	}
+	return records.Write(s.dir, entries)
+}
+
+// record is the record of a run that ended as expected.
+func (r *result) record(commit string) suite.Record {
+	o := r.outcome
+	return suite.Record{
+		Module: r.Module, Config: r.Config, Sums: r.sums,
+		TLC: o.Version, Generated: o.Generated, Distinct: o.Distinct, Depth: o.Depth, Verdict: r.verdict,
+		Seconds:         float64(o.Wall.Milliseconds()) / 1000,
+		StatesPerSecond: int64(float64(o.Generated) / max(o.Wall.Seconds(), 0.001)),
+		Date:            time.Now().UTC().Format(time.DateOnly),
+		Commit:          commit,
+	}
+}
+
+// commitOf names the commit of a folder, with a + when what lies in the folder
+// differs from it, or "" where there is no git.
+func commitOf(dir string) string {
+	head, err := exec.Command("git", "-C", dir, "rev-parse", "--short=12", "HEAD").Output()
+	if err != nil {
+		return ""
+	}
+	commit := strings.TrimSpace(string(head))
+	if exec.Command("git", "-C", dir, "diff", "--quiet", "HEAD", "--", ".", ":!results.json").Run() != nil {
+		commit += "+"
+	}
+	return commit
 }

@@ -9,8 +9,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/relaybus-go/relaybus/spec/internal/command"
+	"github.com/relaybus-go/relaybus/spec/internal/suite"
 	"github.com/relaybus-go/relaybus/spec/internal/tlc"
 )
+
+const tiny = "../internal/suite/testdata/tiny"
+
+// copied copies testdata/tiny.
+func copied(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(tiny)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
 
 func call(args ...string) (code int, stdout, stderr string) {
 	var out, err bytes.Buffer
@@ -20,6 +34,10 @@ func call(args ...string) (code int, stdout, stderr string) {
 
 // Bad input gets one clear sentence and exit 2, and nothing is run.
 func TestBadInput(t *testing.T) {
+	incomplete := copied(t)
+	if err := os.Remove(filepath.Join(incomplete, "TinyPass.cfg")); err != nil {
+		t.Fatal(err)
+	}
 	for _, args := range [][]string{
 		{"-dir", t.TempDir()},
 		{"-dir", tiny, "Nobody"},
@@ -27,11 +45,11 @@ func TestBadInput(t *testing.T) {
 		{"-dir", tiny, "-timeout", "soon"},
 		{"-dir", tiny, "-table", "Tiny"},
 		{"-nonsense"},
-		{"-dir", folder(t, map[string]string{"TinyPass.cfg": ""})},
-		{"-dir", folder(t, nil), "-table"},
+		{"-dir", incomplete},
+		{"-dir", copied(t), "-table"},
 	} {
 		code, out, errs := call(args...)
-		if code != exitUnable || out != "" || strings.Count(errs, "\n") != 1 || !strings.HasPrefix(errs, "tlc: ") {
+		if code != command.Unable || out != "" || strings.Count(errs, "\n") != 1 || !strings.HasPrefix(errs, "tlc: ") {
 			t.Errorf("%q: exit %d, %q, %q", args, code, out, errs)
 		}
 	}
@@ -40,7 +58,7 @@ func TestBadInput(t *testing.T) {
 func TestNoJava(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	code, out, errs := call("-dir", tiny)
-	if code != exitUnable || out != "" || !strings.HasPrefix(errs, "tlc: no java on the PATH") || strings.Count(errs, "\n") != 1 {
+	if code != command.Unable || out != "" || !strings.HasPrefix(errs, "tlc: no java on the PATH") || strings.Count(errs, "\n") != 1 {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
 }
@@ -58,20 +76,20 @@ func need(t *testing.T) {
 // that does not do what its line says.
 func TestTLC(t *testing.T) {
 	need(t)
-	dir := folder(t, nil)
+	dir := copied(t)
 	code, out, errs := call("-dir", dir, "-full", "-write")
-	if code != exitExpected || !strings.Contains(out, "all as expected: 4") {
+	if code != command.Expected || !strings.Contains(out, "all as expected: 4") {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
 	}
-	suite, err := readSuite(dir)
+	entries, err := suite.Read(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	records, err := readResults(dir)
+	records, err := suite.ReadRecords(dir)
 	if err != nil || len(records) != 4 {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
-	if complaints := stale(dir, suite, records); len(complaints) > 0 {
+	if complaints := records.Stale(dir, entries); len(complaints) > 0 {
 		t.Errorf("fresh records are stale: %q", complaints)
 	}
 
@@ -84,14 +102,14 @@ func TestTLC(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, _ = call("-dir", dir, "-write", "BrokenTiny")
-	if code != exitUnexpected || !strings.Contains(out, "expected Small, got pass") {
+	if code != command.Unexpected || !strings.Contains(out, "expected Small, got pass") {
 		t.Errorf("a broken config that passes: exit %d\n%s", code, out)
 	}
-	again, err := readResults(dir)
+	again, err := suite.ReadRecords(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if complaints := stale(dir, suite, again); len(complaints) != 1 || !strings.Contains(complaints[0], "BrokenTiny.cfg has changed") {
+	if complaints := again.Stale(dir, entries); len(complaints) != 1 || !strings.Contains(complaints[0], "BrokenTiny.cfg has changed") {
 		t.Errorf("what did not end as expected was recorded: %q", complaints)
 	}
 }
@@ -108,7 +126,7 @@ func TestCounterexampleIsPrinted(t *testing.T) {
 // A module that is edited while TLC reads its copy must not be recorded as what
 // TLC checked.
 func TestFilesChangeMeanwhile(t *testing.T) {
-	dir := folder(t, nil)
+	dir := copied(t)
 	said, err := filepath.Abs("../internal/tlc/testdata/pass.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -118,12 +136,12 @@ func TestFilesChangeMeanwhile(t *testing.T) {
 	if err := os.WriteFile(java, []byte(script), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	suite, err := readSuite(dir)
+	entries, err := suite.Read(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &settings{dir: dir, timeout: time.Minute, workers: 1}
-	r, err := s.check(context.Background(), &tlc.Tool{Java: java}, suite[0])
+	r, err := s.checkOne(context.Background(), &tlc.Tool{Java: java}, entries[0])
 	if err != nil || !strings.Contains(r.wrong, "changed while TLC ran") {
 		t.Errorf("%q, %v", r.wrong, err)
 	}

@@ -38,12 +38,12 @@ func (st *status) done(s *settings, r *result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.made++
-	st.running = slices.DeleteFunc(st.running, func(name string) bool { return name == r.name() })
+	st.running = slices.DeleteFunc(st.running, func(name string) bool { return name == r.Name() })
 	if st.terminal {
 		st.line(s)
 		return
 	}
-	fmt.Fprintf(s.err, "%d/%d %s: %s in %s s\n", st.made, st.total, r.name(), r.verdict, seconds(r.outcome.Wall))
+	fmt.Fprintf(s.err, "%d/%d %s: %s in %s s\n", st.made, st.total, r.Name(), r.verdict, seconds(r.outcome.Wall))
 }
 
 const clearLine = "\r\x1b[K"
@@ -77,7 +77,7 @@ func (s *settings) report(results []result) (bad int) {
 	for i := range results {
 		if r := &results[i]; r.wrong != "" {
 			bad++
-			fmt.Fprintf(s.out, "%s: %s\n", r.name(), r.wrong)
+			fmt.Fprintf(s.out, "%s: %s\n", r.Name(), r.wrong)
 			explain(s.out, r.outcome)
 			fmt.Fprintln(s.out)
 		}
@@ -94,7 +94,7 @@ func (s *settings) report(results []result) (bad int) {
 		if r.wrong != "" {
 			mark = "<- " + r.wrong
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", r.module, r.config, r.expect, r.verdict, r.outcome.Distinct, r.outcome.Depth, seconds(r.outcome.Wall), mark)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", r.Module, r.Config, r.Expect, r.verdict, r.outcome.Distinct, r.outcome.Depth, seconds(r.outcome.Wall), mark)
 	}
 	table.Flush()
 	if bad > 0 {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/relaybus-go/relaybus/spec/internal/command"
+	"github.com/relaybus-go/relaybus/spec/internal/suite"
 	"github.com/relaybus-go/relaybus/spec/internal/tlc"
 )
 
@@ -18,34 +20,26 @@ const (
 
 // writeTable puts the table into CORRECTNESS.md, two folders above the modules.
 func (s *settings) writeTable() int {
-	suite, err := readSuite(s.dir)
-	if err != nil {
-		return s.unable(err)
-	}
-	records, err := readResults(s.dir)
-	if err != nil {
-		return s.unable(err)
-	}
 	file := filepath.Join(s.dir, "..", "..", promises)
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return s.unable(err)
+		return s.Unable(err)
 	}
-	table, err := evidence(s.dir, suite, records)
+	table, err := evidence(s.dir)
 	if err != nil {
-		return s.unable(err)
+		return s.Unable(err)
 	}
 	next, err := withTable(string(text), table)
 	if err != nil {
-		return s.unable(fmt.Errorf("%s: %w", file, err))
+		return s.Unable(fmt.Errorf("%s: %w", file, err))
 	}
 	if next != string(text) {
 		err = os.WriteFile(file, []byte(next), 0o666)
 	}
 	if err != nil {
-		return s.unable(err)
+		return s.Unable(err)
 	}
-	return exitExpected
+	return command.Expected
 }
 
 // withTable replaces what stands between the markers.
@@ -60,30 +54,34 @@ func withTable(text, table string) (string, error) {
 
 // evidence is what TLC found: a table of the modules, and one of the rules that
 // were taken away. What stands in results.json counts, and nothing else.
-func evidence(dir string, suite []entry, records []record) (string, error) {
-	about, err := readAbout(dir)
+func evidence(dir string) (string, error) {
+	entries, err := suite.Read(dir)
 	if err != nil {
 		return "", err
 	}
-	byName := map[string]record{}
-	for _, r := range records {
-		byName[r.name()] = r
+	about, err := suite.ReadAbout(dir)
+	if err != nil {
+		return "", err
+	}
+	records, err := suite.ReadRecords(dir)
+	if err != nil {
+		return "", err
 	}
 	var modules []string
 	rows := map[string]*moduleRow{}
 	var broken strings.Builder
-	for i := range suite {
-		e := &suite[i]
-		row := rows[e.module]
+	for i := range entries {
+		e := &entries[i]
+		row := rows[e.Module]
 		if row == nil {
 			row = &moduleRow{}
-			rows[e.module] = row
-			modules = append(modules, e.module)
+			rows[e.Module] = row
+			modules = append(modules, e.Module)
 		}
-		r, ok := byName[e.name()]
-		row.add(e, r, ok)
-		if ok && e.kind() == isBroken {
-			fmt.Fprintf(&broken, "| %s | %s | %s | %d |\n", e.module, e.shows, r.Verdict, r.Depth)
+		r, ok := records[e.Name()]
+		row.add(kindOf(e), r, ok)
+		if ok && kindOf(e) == isBroken {
+			fmt.Fprintf(&broken, "| %s | %s | %s | %d |\n", e.Module, e.Shows, r.Verdict, r.Depth)
 		}
 	}
 	var b strings.Builder
@@ -102,11 +100,11 @@ const (
 	isBroken
 )
 
-func (e *entry) kind() int {
+func kindOf(e *suite.Entry) int {
 	switch {
-	case strings.HasPrefix(e.config, "Broken"):
+	case strings.HasPrefix(e.Config, "Broken"):
 		return isBroken
-	case e.expect != tlc.Pass:
+	case e.Expect != tlc.Pass:
 		return isProbe
 	}
 	return isPassing
@@ -118,8 +116,7 @@ type moduleRow struct {
 	distinct   int64
 }
 
-func (m *moduleRow) add(e *entry, r record, ok bool) {
-	kind := e.kind()
+func (m *moduleRow) add(kind int, r suite.Record, ok bool) {
 	m.count[kind]++
 	if !ok {
 		return

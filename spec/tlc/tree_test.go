@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/relaybus-go/relaybus/spec/internal/suite"
 )
 
 const tree = "../tla" // the specification itself
@@ -11,18 +13,18 @@ const tree = "../tla" // the specification itself
 // TestResultsAreCurrent wants a record of every config of the specification,
 // made of the files as they are now. It needs no Java.
 func TestResultsAreCurrent(t *testing.T) {
-	suite, err := readSuite(tree)
+	entries, err := suite.Read(tree)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := unlisted(tree, suite); err != nil {
+	if err := suite.Unlisted(tree, entries); err != nil {
 		t.Error(err)
 	}
-	records, err := readResults(tree)
+	records, err := suite.ReadRecords(tree)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, complaint := range stale(tree, suite, records) {
+	for _, complaint := range records.Stale(tree, entries) {
 		t.Error(complaint)
 	}
 }
@@ -30,19 +32,11 @@ func TestResultsAreCurrent(t *testing.T) {
 // TestTableIsCurrent wants the table of CORRECTNESS.md to be what -table
 // writes.
 func TestTableIsCurrent(t *testing.T) {
-	suite, err := readSuite(tree)
-	if err != nil {
-		t.Fatal(err)
-	}
-	records, err := readResults(tree)
-	if err != nil {
-		t.Fatal(err)
-	}
 	text, err := os.ReadFile(filepath.Join(tree, "..", "..", promises))
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := evidence(tree, suite, records)
+	table, err := evidence(tree)
 	if err != nil {
 		t.Fatal(err)
 	}

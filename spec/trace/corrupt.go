@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"text/tabwriter"
+
+	"github.com/relaybus-go/relaybus/spec/internal/command"
 )
 
 // change is one field of one event that was given another value.
@@ -377,9 +379,9 @@ func (s *settings) reportCorrupted(traces []*trace, changes map[*trace]change, v
 	fmt.Fprintf(s.stdout, "%d of %d changed traces refused where they were changed; %d unchanged ones\n", caught, len(changes), len(traces)-len(changes))
 	if wrong > 0 {
 		fmt.Fprintf(s.stdout, "%d traces are not as they should be\n", wrong)
-		return exitRefused
+		return command.Unexpected
 	}
-	return exitAccepted
+	return command.Expected
 }
 
 func orAny(guard string) string {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/relaybus-go/relaybus/spec/internal/command"
 )
 
 // Every corruption has its chance: one that no trace offers checks nothing.
@@ -89,11 +91,11 @@ func TestReportCorrupted(t *testing.T) {
 		want           int
 		says           string
 	}{
-		{"as it should be", good, accepted, exitAccepted, "1 of 1 changed traces"},
-		{"accepted", accepted, accepted, exitRefused, "<- accepted"},
-		{"refused elsewhere", verdict{line: 6, guard: "number"}, accepted, exitRefused, "<- refused at line 6"},
-		{"refused by another guard", verdict{line: 5, guard: "holder"}, accepted, exitRefused, "<- refused by another guard"},
-		{"the other one refused", good, good, exitRefused, "unchanged"},
+		{"as it should be", good, accepted, command.Expected, "1 of 1 changed traces"},
+		{"accepted", accepted, accepted, command.Unexpected, "<- accepted"},
+		{"refused elsewhere", verdict{line: 6, guard: "number"}, accepted, command.Unexpected, "<- refused at line 6"},
+		{"refused by another guard", verdict{line: 5, guard: "holder"}, accepted, command.Unexpected, "<- refused by another guard"},
+		{"the other one refused", good, good, command.Unexpected, "unchanged"},
 	} {
 		var out bytes.Buffer
 		s := &settings{stdout: &out}

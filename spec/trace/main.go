@@ -16,25 +16,17 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
-)
 
-// The exit codes.
-const (
-	exitAccepted = 0
-	exitRefused  = 1
-	exitUnable   = 2
+	"github.com/relaybus-go/relaybus/spec/internal/command"
 )
 
 type settings struct {
+	*command.Flags
 	dir      string
 	batch    int
 	parallel int
@@ -46,16 +38,11 @@ type settings struct {
 	stdout, stderr io.Writer
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
+func main() { command.Main(run) }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	s := &settings{stdout: stdout, stderr: stderr}
-	f := flag.NewFlagSet("trace", flag.ContinueOnError)
-	f.SetOutput(io.Discard)
+	f := command.New("trace", "[flags] PATH ...   (traces of relaysim -trace, or folders of them)", stderr)
+	s := &settings{Flags: f, stdout: stdout, stderr: stderr}
 	f.StringVar(&s.dir, "dir", "spec/tla", "the `folder` of the modules")
 	f.IntVar(&s.batch, "batch", 200, "how many traces one run of TLC takes")
 	f.IntVar(&s.parallel, "parallel", runtime.NumCPU(), "how many runs of TLC go on side by side")
@@ -63,32 +50,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	f.IntVar(&s.events, "events", 0, "look at so many events of each trace; 0: all")
 	f.IntVar(&s.corrupt, "corrupt", 0, "change a field in so many traces, which must be exactly the refused ones")
 	f.Uint64Var(&s.seed, "seed", 1, "what -corrupt changes")
-	if err := f.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintln(stderr, "usage: go run ./spec/trace [flags] PATH ...   (traces of relaysim -trace, or folders of them)")
-			f.SetOutput(stderr)
-			f.PrintDefaults()
-			return exitAccepted
-		}
-		return s.unable(fmt.Errorf("%w; -h lists the flags", err))
+	if code, ok := f.Read(args); !ok {
+		return code
 	}
 	switch {
 	case f.NArg() == 0:
-		return s.unable(errors.New("no trace given: name files or folders that relaysim -trace wrote"))
+		return s.Unable(errors.New("no trace given: name files or folders that relaysim -trace wrote"))
 	case s.batch < 1 || s.parallel < 1 || s.events < 0 || s.corrupt < 0:
-		return s.unable(errors.New("-batch and -parallel want 1 or more, -events and -corrupt 0 or more"))
+		return s.Unable(errors.New("-batch and -parallel want 1 or more, -events and -corrupt 0 or more"))
 	}
 	traces, err := s.read(f.Args())
 	if err != nil {
-		return s.unable(err)
+		return s.Unable(err)
 	}
 	return s.judge(ctx, traces)
-}
-
-// unable prints one sentence and returns the exit code of bad usage.
-func (s *settings) unable(err error) int {
-	fmt.Fprintf(s.stderr, "trace: %v\n", err)
-	return exitUnable
 }
 
 func (s *settings) read(arguments []string) ([]*trace, error) {
@@ -112,19 +87,19 @@ func (s *settings) judge(ctx context.Context, traces []*trace) int {
 	if s.corrupt > 0 {
 		var err error
 		if changes, err = corruptSome(traces, s.corrupt, s.seed); err != nil {
-			return s.unable(err)
+			return s.Unable(err)
 		}
 	}
 	c, err := newChecker(s.dir)
 	if err != nil {
-		return s.unable(err)
+		return s.Unable(err)
 	}
 	c.batch, c.parallel, c.heap = s.batch, s.parallel, s.heap
 	c.progress = func(done, of int) { fmt.Fprintf(s.stderr, "%d of %d traces\n", done, of) }
 	start := time.Now()
 	verdicts, err := c.check(ctx, traces)
 	if err != nil {
-		return s.unable(err)
+		return s.Unable(err)
 	}
 	took := time.Since(start)
 	if s.corrupt > 0 {
@@ -145,9 +120,9 @@ func (s *settings) report(traces []*trace, verdicts map[*trace]verdict, took tim
 	}
 	fmt.Fprintf(s.stdout, "%d traces of %d events in %.1f s: %d accepted, %d refused\n", len(traces), events, took.Seconds(), len(traces)-refused, refused)
 	if refused > 0 {
-		return exitRefused
+		return command.Unexpected
 	}
-	return exitAccepted
+	return command.Expected
 }
 
 func (v *verdict) why() string {

@@ -12,6 +12,7 @@ import (
 	"github.com/relaybus-go/relaybus/engine/protocol"
 	"github.com/relaybus-go/relaybus/faults"
 	"github.com/relaybus-go/relaybus/sim"
+	"github.com/relaybus-go/relaybus/spec/internal/command"
 	"github.com/relaybus-go/relaybus/spec/internal/tlc"
 )
 
@@ -52,11 +53,11 @@ func TestTraces(t *testing.T) {
 	}
 	dir := simulated(t, 24)
 	code, out, errs := call("-events", "80", dir)
-	if code != exitAccepted || !strings.Contains(out, "24 accepted, 0 refused") {
+	if code != command.Expected || !strings.Contains(out, "24 accepted, 0 refused") {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
 	}
 	code, out, errs = call("-events", "80", "-corrupt", "16", dir)
-	if code != exitAccepted || !strings.Contains(out, "16 of 16 changed traces refused where they were changed; 8 unchanged ones") {
+	if code != command.Expected || !strings.Contains(out, "16 of 16 changed traces refused where they were changed; 8 unchanged ones") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 }
@@ -89,7 +90,7 @@ func TestRefusalIsExplained(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, _ := call(lines(t, subscribe, fmt.Sprintf(chargeLost, 2)))
-	if code != exitRefused {
+	if code != command.Unexpected {
 		t.Errorf("exit %d", code)
 	}
 	for _, want := range []string{`t.ndjson:3: ChargeLost is refused by guard "lost"`, `the event: {"Charged":[],"Lane":0,"Refused":[]}`, "lost |-> {}"} {
@@ -125,7 +126,7 @@ func TestBadInput(t *testing.T) {
 		{"more than there are", []string{"-corrupt", "2", lines(t, subscribe)}, "not so many"},
 	} {
 		code, out, errs := call(c.args...)
-		if code != exitUnable || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, c.want) {
+		if code != command.Unable || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: exit %d, %q, %q", c.story, code, out, errs)
 		}
 	}
@@ -133,7 +134,7 @@ func TestBadInput(t *testing.T) {
 
 func TestNoJava(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	if code, _, errs := call(lines(t, subscribe)); code != exitUnable || !strings.HasPrefix(errs, "trace: no java on the PATH") {
+	if code, _, errs := call(lines(t, subscribe)); code != command.Unable || !strings.HasPrefix(errs, "trace: no java on the PATH") {
 		t.Errorf("exit %d, %q", code, errs)
 	}
 }

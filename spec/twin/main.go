@@ -13,25 +13,20 @@
 package main
 
 import (
-	"flag"
+	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
+	"github.com/relaybus-go/relaybus/spec/internal/command"
+	"github.com/relaybus-go/relaybus/spec/internal/suite"
 	"github.com/relaybus-go/relaybus/spec/mirror"
 )
 
-// The exit codes.
-const (
-	exitSame   = 0
-	exitDiffer = 1
-	exitUnable = 2
-)
-
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() { command.Main(run) }
 
 type settings struct {
+	*command.Flags
 	dir     string
 	full    bool
 	verbose bool
@@ -39,51 +34,48 @@ type settings struct {
 	out     io.Writer
 }
 
-func run(args []string, out, errs io.Writer) int {
-	s := settings{out: out}
-	flags := flag.NewFlagSet("twin", flag.ContinueOnError)
-	flags.SetOutput(errs)
-	flags.StringVar(&s.dir, "dir", "spec/tla", "folder of the modules, configs and suite.txt")
-	flags.BoolVar(&s.full, "full", false, "run the large configs too")
-	flags.BoolVar(&s.verbose, "v", false, "print counterexamples")
-	flags.IntVar(&s.limit, "limit", 16_000_000, "stop a config at this many states; each takes up to 300 bytes")
-	if flags.Parse(args) != nil {
-		return exitUnable
+func run(_ context.Context, args []string, stdout, stderr io.Writer) int {
+	f := command.New("twin", "[flags] [MODULE or MODULE/CONFIG ...]", stderr)
+	s := &settings{Flags: f, out: stdout}
+	f.StringVar(&s.dir, "dir", "spec/tla", "the `folder` of the modules, configs and suite.txt")
+	f.BoolVar(&s.full, "full", false, "run the large configs too")
+	f.BoolVar(&s.verbose, "v", false, "print counterexamples")
+	f.IntVar(&s.limit, "limit", 16_000_000, "stop a config at this many `states`; each takes up to 300 bytes")
+	if code, ok := f.Read(args); !ok {
+		return code
 	}
-	entries, err := s.choose(flags.Args())
+	entries, err := s.choose(f.Args())
 	if err != nil {
-		fmt.Fprintln(errs, err)
-		return exitUnable
+		return s.Unable(err)
 	}
-	status := exitSame
+	code := command.Expected
 	for i := range entries {
 		same, err := s.compare(&entries[i])
 		if err != nil {
-			fmt.Fprintln(errs, err)
-			return exitUnable
+			return s.Unable(err)
 		}
 		if !same {
-			status = exitDiffer
+			code = command.Unexpected
 		}
 	}
-	return status
+	return code
 }
 
 // choose returns the lines of the suite that the arguments name, all when
 // there are none.
-func (s *settings) choose(args []string) ([]mirror.Entry, error) {
-	suite, err := mirror.ReadSuite(s.dir)
+func (s *settings) choose(args []string) ([]suite.Entry, error) {
+	entries, err := mirror.ReadSuite(s.dir)
 	if err != nil {
-		return nil, fmt.Errorf("%w (run from the root of the repository, or set -dir)", err)
+		return nil, err
 	}
 	if len(args) == 0 {
 		args = mirror.Modules()
 	}
-	var chosen []mirror.Entry
+	var chosen []suite.Entry
 	for _, arg := range args {
 		module, config, one := strings.Cut(arg, "/")
 		before := len(chosen)
-		for _, e := range suite {
+		for _, e := range entries {
 			if one && e.Name() == arg || !one && e.Module == module && (s.full || !e.Large) {
 				chosen = append(chosen, e)
 			}
@@ -92,27 +84,23 @@ func (s *settings) choose(args []string) ([]mirror.Entry, error) {
 			return nil, err
 		}
 		if one && len(chosen) == before {
-			chosen = append(chosen, mirror.Entry{Module: module, Config: config, Distinct: -1, Depth: -1})
+			chosen = append(chosen, suite.Entry{Module: module, Config: config, Distinct: -1, Depth: -1})
 		}
 	}
 	return chosen, nil
 }
 
-func (s *settings) compare(e *mirror.Entry) (same bool, err error) {
-	r, err := e.Run(s.dir, s.limit)
+func (s *settings) compare(e *suite.Entry) (same bool, err error) {
+	r, err := mirror.Run(s.dir, e, s.limit)
 	if err != nil {
 		return false, err
 	}
 	differs := ""
 	if e.Expect != "" {
-		differs = e.Differs(r)
-	}
-	verdict := r.Violated
-	if verdict == "" {
-		verdict = mirror.Pass
+		differs = r.Differs(e)
 	}
 	fmt.Fprintf(s.out, "%-50s %-22s %10d distinct, depth %d, %v, %d states/s\n",
-		e.Name(), verdict, r.Distinct, r.Depth, r.Elapsed.Round(1e6), r.PerSecond())
+		e.Name(), r.Verdict(), r.Distinct, r.Depth, r.Elapsed.Round(1e6), r.PerSecond())
 	if differs != "" {
 		fmt.Fprintf(s.out, "%s: %s\n", e.Name(), differs)
 	}

@@ -2,15 +2,18 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/relaybus-go/relaybus/spec/internal/command"
 )
 
 func TestRun(t *testing.T) {
 	folder := t.TempDir()
-	for _, name := range []string{"AsyncCommit.cfg", "BrokenAsyncCommitHolder.cfg"} {
+	for _, name := range []string{"AsyncCommit.tla", "AsyncCommit.cfg", "BrokenAsyncCommitHolder.cfg"} {
 		text, err := os.ReadFile(filepath.Join("../tla", name))
 		if err != nil {
 			t.Fatal(err)
@@ -24,19 +27,19 @@ func TestRun(t *testing.T) {
 		code        int
 		says        string
 	}{
-		{"all as TLC", good, nil, exitSame, "25996 distinct, depth 22"},
-		{"another count", strings.Replace(good, "25996", "25997", 1), nil, exitDiffer, "the twin has 25996 distinct states, TLC 25997"},
-		{"another verdict", "AsyncCommit BrokenAsyncCommitHolder small pass 3 3 1 x\n", []string{"AsyncCommit"}, exitDiffer, "the twin says OneHolderPerLane, TLC pass"},
-		{"a counterexample", "", []string{"-v", "AsyncCommit/BrokenAsyncCommitHolder"}, exitSame, " 12 CompleteMany: "},
-		{"stopped early", good, []string{"-limit", "100"}, exitDiffer, "stopped at 100 states"},
-		{"no twin", good, []string{"Tiny"}, exitUnable, "module Tiny has no twin"},
-		{"no config", good, []string{"AsyncCommit/Missing"}, exitUnable, "Missing.cfg"},
-		{"no flag", good, []string{"-fast"}, exitUnable, "flag provided but not defined"},
-		{"no suite", "AsyncCommit\n", nil, exitUnable, "suite.txt:1: 1 columns"},
+		{"all as TLC", good, nil, command.Expected, "25996 distinct, depth 22"},
+		{"another count", strings.Replace(good, "25996", "25997", 1), nil, command.Unexpected, "the twin has 25996 distinct states, TLC 25997"},
+		{"another verdict", "AsyncCommit AsyncCommit small FencedOut - 3 1 x\n", []string{"AsyncCommit"}, command.Unexpected, "the twin says pass, TLC FencedOut"},
+		{"a counterexample", "", []string{"-v", "AsyncCommit/BrokenAsyncCommitHolder"}, command.Expected, " 12 CompleteMany: "},
+		{"stopped early", good, []string{"-limit", "100"}, command.Unexpected, "stopped at 100 states"},
+		{"no twin", good, []string{"Tiny"}, command.Unable, "module Tiny has no twin"},
+		{"no config", good, []string{"AsyncCommit/Missing"}, command.Unable, "Missing.cfg"},
+		{"no flag", good, []string{"-fast"}, command.Unable, "flag provided but not defined"},
+		{"no suite", "AsyncCommit\n", nil, command.Unable, "suite.txt:1: has 1 columns"},
 	} {
 		write(t, filepath.Join(folder, "suite.txt"), c.suite)
 		var out bytes.Buffer
-		if code := run(append([]string{"-dir", folder}, c.args...), &out, &out); code != c.code || !strings.Contains(out.String(), c.says) {
+		if code := run(context.Background(), append([]string{"-dir", folder}, c.args...), &out, &out); code != c.code || !strings.Contains(out.String(), c.says) {
 			t.Errorf("%s: exit code %d, want %d, and %q in:\n%s", c.name, code, c.code, c.says, &out)
 		}
 	}

@@ -2,7 +2,6 @@ package simstore
 
 import (
 	"cmp"
-	"sort"
 
 	"github.com/relaybus-go/relaybus/engine/protocol"
 	"github.com/relaybus-go/relaybus/internal/mutant"
@@ -65,13 +64,8 @@ func sequenceOrder(a, b *deliveryRow) bool {
 	return a.key < b.key
 }
 
-func nameOrder(a, b *chain) bool { return a.compare(b.chainName) < 0 }
-
-func (n chainName) compare(o chainName) int {
-	if c := cmp.Compare(n.key, o.key); c != 0 {
-		return c
-	}
-	return cmp.Compare(n.handler, o.handler)
+func nameOrder(a, b *chain) bool {
+	return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.handler, b.handler)) < 0
 }
 
 func (x *deliveryIndex) lane(id protocol.LaneID) *laneIndex {
@@ -165,17 +159,6 @@ func (x *deliveryIndex) forgetEvent(r *deliveryRow) {
 	} else {
 		x.byEvent[r.place.event] = rows
 	}
-}
-
-// from returns the chains of the lane in order, beginning behind the cursor,
-// as two parts.
-func (l *laneIndex) from(after chainName) (first, second []*chain) {
-	all := l.chains.items
-	i := sort.Search(len(all), func(i int) bool { return all[i].compare(after) > 0 })
-	if after == (chainName{}) {
-		i = 0
-	}
-	return all[i:], all[:i]
 }
 
 // subscriptionRow is a row of the subscriptions table.

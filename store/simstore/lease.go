@@ -35,7 +35,6 @@ type work struct {
 	lacking   bool
 	stuck     []protocol.DeliveryID
 	unstuck   []protocol.DeliveryID
-	cursor    chainName
 	granted   []granted
 	read      int64 // position at which the picks were read
 }
@@ -176,11 +175,6 @@ func (k *claiming) prepare(l *protocol.Lane) *work {
 		unrenewed.Hit()
 	}
 	w.picksFrom = w.renew && !slices.Contains(k.in.Draining, l.ID)
-	for i := range k.in.Hints {
-		if h := &k.in.Hints[i]; h.Lane == l.ID {
-			w.cursor = chainName{h.KeyAfter, h.HandlerAfter}
-		}
-	}
 	return w
 }
 

@@ -149,15 +149,12 @@ func (p *picker) heads(st *stmt, w *work) []head {
 		}
 	}
 	s.wanted += min(p.chains, p.left) // the keyed ones count on their own
-	before, behind := index.from(w.cursor)
-	for _, part := range [][]*chain{before, behind} {
-		for _, c := range part {
-			if s.full() {
-				break
-			}
-			if d := s.headOf(c); d != nil {
-				s.take(head{lane: w, d: d, chain: c})
-			}
+	for _, c := range index.chains.items {
+		if s.full() {
+			break
+		}
+		if d := s.headOf(c); d != nil {
+			s.take(head{lane: w, d: d, chain: c})
 		}
 	}
 	if s.suspect.d != nil {

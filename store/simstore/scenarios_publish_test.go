@@ -86,7 +86,6 @@ var finishScenarios = []scenario{
 			must(b.Claim(ctx, in))(b)
 			in = w.input()
 			in.Running = []protocol.Running{{InFlight: protocol.InFlight{Delivery: 4}, Key: "k"}}
-			in.Hints = []engine.LaneHint{{Lane: 3, KeyAfter: "z"}}
 			must(b.Claim(ctx, in))(b)
 			leases := []engine.Lease{absurd, {}, absurd}
 			b.lost(must(b.CompleteMany(ctx, engine.CompleteManyInput{Leases: leases}))(b).Ended)

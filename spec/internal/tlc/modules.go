@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 )
 
 var (
@@ -81,21 +80,3 @@ func Sum(files []string) (string, error) {
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
-
-// Checks lists the invariants and properties that a config names.
-func Checks(config string) []string {
-	var names []string
-	section := ""
-	for _, w := range strings.Fields(comments.ReplaceAllString(config, "")) {
-		switch {
-		case slices.Contains(keywords, w):
-			section = w
-		case strings.HasPrefix(section, "INVARIANT") || strings.HasPrefix(section, "PROPERT"):
-			names = append(names, w)
-		}
-	}
-	return names
-}
-
-var keywords = strings.Fields(`CONSTANT CONSTANTS SPECIFICATION INIT NEXT INVARIANT INVARIANTS PROPERTY PROPERTIES
-	CONSTRAINT CONSTRAINTS ACTION_CONSTRAINT ACTION_CONSTRAINTS SYMMETRY VIEW CHECK_DEADLOCK ALIAS`)

@@ -140,10 +140,3 @@ func TestSum(t *testing.T) {
 		t.Error("sums do not tell files apart")
 	}
 }
-
-func TestChecks(t *testing.T) {
-	got := Checks("CONSTANTS N = 1\nINVARIANTS TypeOK\n KeyOrder \\* Odd\nPROPERTY Drains\nCHECK_DEADLOCK FALSE\n")
-	if want := []string{"TypeOK", "KeyOrder", "Drains"}; !slices.Equal(got, want) {
-		t.Errorf("checks %v, want %v", got, want)
-	}
-}

@@ -1,4 +1,4 @@
-package main
+package suite
 
 import (
 	"os"
@@ -51,19 +51,19 @@ func suiteWith(t *testing.T, config, line string) map[string]string {
 }
 
 func TestSuite(t *testing.T) {
-	suite, err := readSuite(tiny)
+	entries, err := Read(tiny)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(suite) != 4 {
-		t.Fatalf("%d entries", len(suite))
+	if len(entries) != 4 {
+		t.Fatalf("%d entries", len(entries))
 	}
-	want := entry{module: "Tiny", config: "TinyLivePass", large: true, expect: tlc.Pass, distinct: 5, depth: 5, minutes: 1, shows: "it gets there"}
-	if suite[1] != want {
-		t.Errorf("%+v, want %+v", suite[1], want)
+	want := Entry{Module: "Tiny", Config: "TinyLivePass", Large: true, Expect: tlc.Pass, Distinct: 5, Depth: 5, Minutes: 1, Shows: "it gets there"}
+	if entries[1] != want {
+		t.Errorf("%+v, want %+v", entries[1], want)
 	}
-	if suite[2].distinct != -1 || suite[2].expect != "Small" {
-		t.Errorf("%+v", suite[2])
+	if entries[2].Distinct != -1 || entries[2].Expect != "Small" {
+		t.Errorf("%+v", entries[2])
 	}
 }
 
@@ -87,9 +87,9 @@ func TestRefusedSuites(t *testing.T) {
 		{"no suite", map[string]string{"suite.txt": ""}, "no suite in the folder"},
 	} {
 		dir := folder(t, c.changes)
-		suite, err := readSuite(dir)
+		entries, err := Read(dir)
 		if err == nil {
-			err = unlisted(dir, suite)
+			err = Unlisted(dir, entries)
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %q", c.story, err, c.want)
@@ -98,7 +98,7 @@ func TestRefusedSuites(t *testing.T) {
 }
 
 func TestChoose(t *testing.T) {
-	suite, err := readSuite(tiny)
+	entries, err := Read(tiny)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,51 +116,18 @@ func TestChoose(t *testing.T) {
 		{"Tiny", true, "TinyPass TinyLivePass BrokenTiny TinyProbesEnd"},
 		{"BrokenTiny TinyPass.cfg", false, "TinyPass BrokenTiny"},
 	} {
-		entries, err := choose(suite, strings.Fields(c.arguments), c.full)
+		named, err := Choose(entries, strings.Fields(c.arguments), c.full)
 		var names []string
-		for i := range entries {
-			names = append(names, entries[i].config)
+		for i := range named {
+			names = append(names, named[i].Config)
 		}
 		if got := strings.Join(names, " "); err != nil || got != c.want {
 			t.Errorf("%q: %q, %v; want %q", c.arguments, got, err, c.want)
 		}
 	}
 	for _, argument := range []string{"Nobody", "Tiny/Nobody", "*Live?ass"} {
-		if entries, err := choose(suite, []string{argument}, false); err == nil {
-			t.Errorf("%q chose %v", argument, entries)
-		}
-	}
-}
-
-// A broken config that passes is as bad as a good one that fails: the guard is
-// not needed, or the model cannot see why.
-func TestJudge(t *testing.T) {
-	good := entry{expect: tlc.Pass, distinct: 5, depth: 4}
-	broken := entry{expect: "Small", distinct: -1, depth: 3}
-	for _, c := range []struct {
-		story   string
-		entry   entry
-		outcome tlc.Outcome
-		checks  []string
-		workers int
-		want    string // a part of what is wrong, "" for nothing
-	}{
-		{"passes", good, tlc.Outcome{Verdict: tlc.Pass, Distinct: 5, Depth: 4}, nil, 0, ""},
-		{"other count", good, tlc.Outcome{Verdict: tlc.Pass, Distinct: 6, Depth: 4}, nil, 0, "expected 5 distinct states, got 6"},
-		{"other depth", good, tlc.Outcome{Verdict: tlc.Pass, Distinct: 5, Depth: 5}, nil, 1, "expected depth 4, got 5"},
-		{"other depth of several workers", good, tlc.Outcome{Verdict: tlc.Pass, Distinct: 5, Depth: 5}, nil, 2, ""},
-		{"is refuted", good, tlc.Outcome{Verdict: "Small"}, nil, 0, "expected pass, got Small"},
-		{"cannot be read", good, tlc.Outcome{Verdict: tlc.Failed}, nil, 0, "got error"},
-		{"refutes", broken, tlc.Outcome{Verdict: "Small", Depth: 3}, nil, 0, ""},
-		{"broken but passes", broken, tlc.Outcome{Verdict: tlc.Pass, Depth: 3}, nil, 0, "expected Small, got pass"},
-		{"refutes something else", broken, tlc.Outcome{Verdict: "KeyOrder", Depth: 3}, nil, 0, "expected Small, got KeyOrder"},
-		{"a longer way", broken, tlc.Outcome{Verdict: "Small", Depth: 4}, nil, 0, "expected depth 3, got 4"},
-		{"the only property", broken, tlc.Outcome{Verdict: tlc.Temporal, Depth: 3}, []string{"Small"}, 0, ""},
-		{"one of two properties", broken, tlc.Outcome{Verdict: tlc.Temporal, Depth: 3}, []string{"Small", "Else"}, 0, "got temporal"},
-	} {
-		r := judge(c.entry, &c.outcome, c.checks, c.workers)
-		if (c.want == "") != (r.wrong == "") || !strings.Contains(r.wrong, c.want) {
-			t.Errorf("%s: %q, want %q", c.story, r.wrong, c.want)
+		if named, err := Choose(entries, []string{argument}, false); err == nil {
+			t.Errorf("%q chose %v", argument, named)
 		}
 	}
 }
