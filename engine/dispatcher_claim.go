@@ -22,7 +22,8 @@ type claimPlan struct {
 	cursor    LaneID // the rotation over held lanes continues behind it
 	allMineAt Instant
 	timersSet bool
-	empty     int // held lanes asked in a row, for nothing, without asking for new ones
+	filled    bool // the last claim granted half of what it might, or more
+	empty     int  // held lanes asked in a row, for nothing, without asking for new ones
 }
 
 // lanesHeldPerClaim bounds the lanes a worker holds, in claims' worth: enough
@@ -127,7 +128,9 @@ func (d *Dispatcher) sendClaim(at Instant, room int) {
 }
 
 // chooseLanes names the held lanes of this claim in rotation, and asks for new
-// ones as far as those that lately gave work do not fill the claim.
+// ones: all that a claim may take when the last one was not filled, because
+// what is due then lies in lanes of which each gives little; else as far as
+// the named ones did not lately give work.
 func (d *Dispatcher) chooseLanes(at Instant, in *ClaimInput) {
 	fruitful := 0
 	start, _ := d.laneIndex(d.claim.cursor + 1)
@@ -143,7 +146,7 @@ func (d *Dispatcher) chooseLanes(at Instant, in *ClaimInput) {
 		}
 		in.Held = append(in.Held, l.LaneEpoch)
 		d.claim.cursor = l.Lane
-		if l.fruitful && !l.draining {
+		if l.fruitful && !l.draining && d.claim.filled {
 			fruitful++
 		}
 	}
@@ -202,6 +205,7 @@ func (d *Dispatcher) claimReturned(at Instant, c *call, input ClaimInput, in Cal
 	}
 	d.adoptLanes(at, c.sent, reply)
 	granted := d.adoptPicks(at, c.sent, reply.Picks, input.Limit)
+	d.claim.filled = 2*granted >= min(input.Limit, input.Room)
 	d.planNextClaim(at, granted)
 	if granted > 0 || input.MaxLanes > 0 {
 		d.claim.empty = 0

@@ -274,7 +274,7 @@ func (k *claiming) picked(l *lane, c *candidate, e *protocol.Event) engine.Picke
 // takeOverSome takes free and expired lanes over, a few at a time, until there
 // is enough to do.
 func (k *claiming) takeOverSome() error {
-	for few := 4; ; few *= 2 {
+	for few := 8; ; few *= 2 {
 		want := min(few, k.in.MaxLanes-k.taken)
 		if want <= 0 || k.picker.full() {
 			return nil
