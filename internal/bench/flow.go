@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -50,55 +51,39 @@ func (r *run) settle(ctx context.Context, p *place, w *worker) (report, error) {
 }
 
 // publishSteadily publishes perSecond events a second for the window, from as
-// many goroutines as it takes, and returns when each was committed.
+// many goroutines as it takes, and returns when each was committed. Where that
+// is more than they can do there are fewer events.
 func (r *run) publishSteadily(ctx context.Context, w *worker, perSecond int) ([]int64, error) {
 	const publishers = 4
-	total := int(r.o.Window.Seconds() * float64(perSecond))
+	total := int64(r.o.Window.Seconds() * float64(perSecond))
 	committed := make([]int64, total)
-	done := make([]int, publishers)
-	failed := make(chan error, publishers)
+	var drawn atomic.Int64
 	began := time.Now()
-	for g := range publishers {
-		go func() {
-			for i := g; i < total; i += publishers {
-				due := began.Add(time.Duration(i) * time.Second / time.Duration(perSecond))
-				if err := sleep(ctx, time.Until(due)); err != nil {
-					failed <- err
-					return
-				}
-				if time.Since(began) > r.o.Window {
-					break // slower than asked: fewer events
-				}
-				if err := w.publish(ctx, i); err != nil {
-					failed <- err
-					return
-				}
-				committed[i] = time.Now().UnixNano()
-				done[g]++
+	steadily := func() error {
+		for time.Since(began) < r.o.Window {
+			i := drawn.Add(1) - 1
+			if i >= total {
+				return nil
 			}
-			failed <- nil
-		}()
+			if err := sleep(ctx, time.Until(began.Add(time.Duration(i)*time.Second/time.Duration(perSecond)))); err != nil {
+				return err
+			}
+			if err := w.publish(ctx, int(i)); err != nil {
+				return err
+			}
+			committed[i] = time.Now().UnixNano()
+		}
+		return nil
+	}
+	failed := make(chan error, publishers)
+	for range publishers {
+		go func() { failed <- steadily() }()
 	}
 	var err error
 	for range publishers {
 		err = errors.Join(err, <-failed)
 	}
-	least := done[0]
-	for _, n := range done {
-		least = min(least, n)
-	}
-	return committed[:max(least*publishers, most(done, publishers))], err
-}
-
-// most is behind the highest number that was published.
-func most(done []int, publishers int) int {
-	n := 0
-	for g, count := range done {
-		if count > 0 {
-			n = max(n, g+(count-1)*publishers+1)
-		}
-	}
-	return n
+	return committed[:min(drawn.Load(), total)], err
 }
 
 func (w *worker) publish(ctx context.Context, i int) error {
