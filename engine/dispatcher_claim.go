@@ -22,8 +22,7 @@ type claimPlan struct {
 	cursor    LaneID // the rotation over held lanes continues behind it
 	allMineAt Instant
 	timersSet bool
-	filled    bool // the last claim granted half of what it might, or more
-	empty     int  // held lanes asked in a row, for nothing, without asking for new ones
+	empty     int // held lanes asked in a row, for nothing, without asking for new ones
 }
 
 // lanesHeldPerClaim bounds the lanes a worker holds, in claims' worth: enough
@@ -128,9 +127,7 @@ func (d *Dispatcher) sendClaim(at Instant, room int) {
 }
 
 // chooseLanes names the held lanes of this claim in rotation, and asks for new
-// ones: all that a claim may take when the last one was not filled, because
-// what is due then lies in lanes of which each gives little; else as far as
-// the named ones did not lately give work.
+// ones as far as those that had more to give do not fill the claim.
 func (d *Dispatcher) chooseLanes(at Instant, in *ClaimInput) {
 	fruitful := 0
 	start, _ := d.laneIndex(d.claim.cursor + 1)
@@ -146,7 +143,7 @@ func (d *Dispatcher) chooseLanes(at Instant, in *ClaimInput) {
 		}
 		in.Held = append(in.Held, l.LaneEpoch)
 		d.claim.cursor = l.Lane
-		if l.fruitful && !l.draining && d.claim.filled {
+		if l.fruitful && !l.draining {
 			fruitful++
 		}
 	}
@@ -203,9 +200,8 @@ func (d *Dispatcher) claimReturned(at Instant, c *call, input ClaimInput, in Cal
 	for _, r := range reply.LeaseLost {
 		d.leaseLost(at, r)
 	}
-	d.adoptLanes(at, c.sent, reply)
+	d.adoptLanes(at, c.sent, &input, reply)
 	granted := d.adoptPicks(at, c.sent, reply.Picks, input.Limit)
-	d.claim.filled = 2*granted >= min(input.Limit, input.Room)
 	d.planNextClaim(at, granted)
 	if granted > 0 || input.MaxLanes > 0 {
 		d.claim.empty = 0
@@ -261,7 +257,12 @@ func (d *Dispatcher) loseUnlisted(at Instant, listed []ClaimedLane) {
 	}
 }
 
-func (d *Dispatcher) adoptLanes(at, sent Instant, reply *ClaimReply) {
+// adoptLanes takes what a claim says of its lanes. Those that gave work may have
+// more only when the claim ended at its limit: of a thin stream each lane gives
+// one delivery, and asking it again would keep the worker from those where the
+// next ones are.
+func (d *Dispatcher) adoptLanes(at, sent Instant, input *ClaimInput, reply *ClaimReply) {
+	cut := len(reply.Picks) >= min(input.Limit, input.Room)
 	for _, lane := range reply.Lanes {
 		if old := d.lane(lane.Lane); old != nil && old.Epoch != lane.Epoch {
 			d.loseLane(at, old.LaneEpoch)
@@ -275,7 +276,7 @@ func (d *Dispatcher) adoptLanes(at, sent Instant, reply *ClaimReply) {
 	}
 	for i := range reply.Picks {
 		if l := d.lane(reply.Picks[i].Lease.Lane); l != nil {
-			l.fruitful, l.yielded = true, at
+			l.fruitful, l.yielded = cut, at
 		}
 	}
 }
