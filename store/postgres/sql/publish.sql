@@ -1,5 +1,6 @@
 -- Action Publish: events, and a delivery for each handler that has none yet.
--- Locks: events in id order, then slots in slot order.
+-- Locks: events FOR NO KEY UPDATE, in id order, then slots FOR NO KEY UPDATE,
+-- in slot order.
 -- Safe alone: the handlers to add are computed from the locked event row, and
 -- returned by its own update; ids are drawn after their slot was locked, so
 -- that sequence order is commit order per key.
