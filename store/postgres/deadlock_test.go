@@ -14,9 +14,9 @@ import (
 	"github.com/relaybus-go/relaybus/store/postgres"
 )
 
-// The tests of this file play deadlocks that the order of locks rules out: in each the
-// first call waits for a row that the test holds, the second locks what it
-// can, and then the test lets go.
+// The tests of this file play the deadlocks that spec/tla/LockOrder.tla rules
+// out: in each the first call waits for a row that the test holds, the second
+// locks what it can, and then the test lets go.
 
 // circle is two calls that may lock the same rows.
 type circle struct {
