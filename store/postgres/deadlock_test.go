@@ -298,3 +298,33 @@ func (s *opened) subscribeCrosswise(t *testing.T) (one, other error) {
 	}, "Z", "a"))
 	return <-making, <-finding
 }
+
+// A sweep goes on behind a batch of which a row ended before it was locked.
+func TestSweepBehindARowThatEnded(t *testing.T) {
+	ctx := context.Background()
+	s := seeded(t, postgres.Options{}, protocol.Event{ID: "a", Type: "e"}, protocol.Event{ID: "b", Type: "e"})
+	if err := s.exec(ctx, "update %s.subscriptions set removed = true"); err != nil {
+		t.Fatal(err)
+	}
+	end, err := s.pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end.Rollback(ctx)
+	if _, err := end.Exec(ctx, "delete from "+s.schema+".deliveries where id = (select min(id) from "+s.schema+".deliveries)"); err != nil {
+		t.Fatal(err)
+	}
+	swept := 0
+	purge := started(func() error {
+		reply, err := s.store.Purge(ctx, engine.PurgeInput{Batch: 1})
+		swept = reply.Swept
+		return err
+	})
+	s.waitUntilBlocked(t)
+	if err := end.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-purge; err != nil || swept != 1 {
+		t.Errorf("swept %d, %v, want the one that was left", swept, err)
+	}
+}
