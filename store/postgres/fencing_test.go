@@ -122,22 +122,34 @@ func (s *opened) completion(l engine.Lease) <-chan engine.Verdict {
 	return verdict
 }
 
-// waitUntilBlocked returns when a session waits for a lock of another one.
-func (s *opened) waitUntilBlocked(t testing.TB) {
+// waiting counts the sessions that wait for a lock of another one, but for
+// those that wait for one kind of thing.
+func (s *opened) waiting(t testing.TB, but string) (n int) {
 	t.Helper()
-	for range 500 {
-		var n int
-		err := s.pool.QueryRow(context.Background(), `select count(*) from pg_stat_activity
-			where wait_event_type = 'Lock' and application_name = $1`, s.schema).Scan(&n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n > 0 {
+	err := s.pool.QueryRow(context.Background(), `select count(*) from pg_stat_activity
+		where wait_event_type = 'Lock' and wait_event <> $2 and application_name = $1`, s.schema, but).Scan(&n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// waitUntilWaiting returns when so many sessions wait.
+func (s *opened) waitUntilWaiting(t testing.TB, sessions int, but string) {
+	t.Helper()
+	for range 1000 {
+		if s.waiting(t, but) >= sessions {
 			return
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	t.Fatal("no session waits for a lock")
+	t.Fatalf("no %d sessions wait for a lock", sessions)
+}
+
+// waitUntilBlocked returns when a session waits for a lock of another one.
+func (s *opened) waitUntilBlocked(t testing.TB) {
+	t.Helper()
+	s.waitUntilWaiting(t, 1, "")
 }
 
 // A completion whose snapshot is older than the takeover's commit is refused,

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -89,10 +90,12 @@ func (b *batch) round(ctx context.Context, which []int) error {
 	return b.s.transact(ctx, "complete", false, mostWait, func(w *work) error { return b.apart(ctx, w, which) })
 }
 
-// apart completes lease by lease behind savepoints. The members of a chain
-// stand in order, so a later one sees what became of an earlier one.
+// apart completes lease by lease behind savepoints, in the order of ids, in
+// which all rows are locked. It is that of a chain, too, so a later member sees
+// what became of an earlier one.
 func (b *batch) apart(ctx context.Context, w *work, which []int) error {
-	for _, i := range which {
+	byID := func(i, j int) int { return cmp.Compare(b.leases[i].Delivery, b.leases[j].Delivery) }
+	for _, i := range slices.SortedStableFunc(slices.Values(which), byID) {
 		j := b.before(i)
 		switch {
 		case j >= 0 && !b.judged[j].final:

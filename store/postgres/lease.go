@@ -113,29 +113,39 @@ func (k *claiming) grant(lanes []*lane, search *search) error {
 	if err := k.pick(lanes, search); err != nil {
 		return err
 	}
-	for _, l := range lanes {
-		if err := k.retryStuck(l); err != nil {
-			return err
-		}
+	if err := k.retryStuck(lanes); err != nil {
+		return err
 	}
 	k.write(lanes)
 	return nil
 }
 
-// retryStuck tries the writes again that the server refused.
-func (k *claiming) retryStuck(l *lane) error {
+// retryStuck tries the writes again that the server refused, in the order of
+// ids: each is a statement of its own, and keeps its row.
+func (k *claiming) retryStuck(lanes []*lane) error {
 	if !k.in.RetryStuck {
 		return nil
 	}
-	for _, id := range l.stuck {
-		err := k.behindSavepoint(k.ctx, func() { k.later("retry_stuck", nil, int64(id)) })
+	type stuck struct {
+		id   protocol.DeliveryID
+		lane *lane
+	}
+	var list []stuck
+	for _, l := range lanes {
+		for _, id := range l.stuck {
+			list = append(list, stuck{id, l})
+		}
+	}
+	slices.SortFunc(list, func(a, b stuck) int { return cmp.Compare(a.id, b.id) })
+	for _, one := range list {
+		err := k.behindSavepoint(k.ctx, func() { k.later("retry_stuck", nil, int64(one.id)) })
 		if engine.IsDefinite(err) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		l.unstuck = append(l.unstuck, id)
+		one.lane.unstuck = append(one.lane.unstuck, one.id)
 	}
 	return nil
 }
@@ -337,11 +347,11 @@ func (k *claiming) chargeAndPick(lanes []*lane) error {
 	if err := k.pick(lanes, search); err != nil {
 		return err
 	}
+	if err := k.retryStuck(lanes); err != nil {
+		return err
+	}
 	var useful, back []*lane
 	for _, l := range lanes {
-		if err := k.retryStuck(l); err != nil {
-			return err
-		}
 		if len(l.picked) == 0 && len(l.unstuck) == 0 {
 			back = append(back, l)
 		} else {

@@ -17,7 +17,8 @@ import (
 // again meanwhile is not requeued for ever. When a batch fails, what the
 // earlier ones did stands, and the reply counts it.
 //
-// Operate.tla, action Requeue.
+// Operate.tla, action Requeue. Locks: the lanes FOR KEY SHARE, ascending, then
+// the deliveries, ascending.
 func (s *Store) Requeue(ctx context.Context, in engine.RequeueInput) (engine.RequeueReply, error) {
 	return s.RequeueWith(ctx, in, func(engine.RequeueReply) {})
 }
@@ -143,7 +144,8 @@ const unsubscribed = "unsubscribed"
 // deletes what is pending for it, in batches: when one fails, what the earlier
 // ones did stands, and the reply counts it.
 //
-// Operate.tla, action Unsubscribe.
+// Operate.tla, action Unsubscribe. Locks: as [Store.Requeue], behind the
+// subscription.
 func (s *Store) Unsubscribe(ctx context.Context, in engine.UnsubscribeInput) (engine.UnsubscribeReply, error) {
 	var reply engine.UnsubscribeReply
 	r := &removing{s: s, handler: in.EventHandler, bury: in.Bury, batch: engine.DefaultBatch}
@@ -163,18 +165,29 @@ type removing struct {
 
 func (r *removing) all(ctx context.Context, swept *int) error {
 	for {
-		n, err := r.one(ctx)
-		*swept += n
-		if err != nil || n < r.batch {
+		found, err := r.one(ctx)
+		for _, f := range found {
+			r.cursor = max(r.cursor, f.ID)
+			if f.Swept {
+				*swept++
+			}
+		}
+		if err != nil || len(found) < r.batch {
 			return err
 		}
 	}
 }
 
+// pending is a delivery that a sweep found pending. One that was ended before
+// it could be locked was not swept.
+type pending struct {
+	ID    int64
+	Swept bool
+}
+
 // one marks the handler and sweeps one batch.
-func (r *removing) one(ctx context.Context) (int, error) {
-	var ids []int64
-	err := r.s.transact(ctx, "unsubscribe", false, mostWait, func(w *work) error {
+func (r *removing) one(ctx context.Context) (found []pending, err error) {
+	err = r.s.transact(ctx, "unsubscribe", false, mostWait, func(w *work) error {
 		marked := w.counted("mark_removed", r.handler.Event, r.handler.Handler, r.again)
 		if err := w.send(ctx); err != nil {
 			return err
@@ -190,16 +203,13 @@ func (r *removing) one(ctx context.Context) (int, error) {
 			name, args = "sweep_bury", append(args, unsubscribed)
 		}
 		w.later(name, func(rows pgx.Rows) (err error) {
-			ids, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+			found, err = pgx.CollectRows(rows, pgx.RowToStructByPos[pending])
 			return err
 		}, args...)
 		return w.send(ctx)
 	})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	for _, id := range ids {
-		r.cursor = max(r.cursor, id)
-	}
-	return len(ids), nil
+	return found, nil
 }

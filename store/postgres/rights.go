@@ -55,7 +55,7 @@ var rights = map[Duty][]right{
 	Operator: {
 		{"events", "select, update, delete"},
 		{"deliveries", "select, update, delete"},
-		{"lanes", "select"},
+		{"lanes", "select, update"},
 		{"groups", "select"},
 		{"subscriptions", "select, update"},
 		{"subscriptions_version", "select"},

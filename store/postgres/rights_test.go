@@ -194,7 +194,7 @@ func operate(ctx context.Context, t *testing.T, s *postgres.Store, owner, pool *
 	_, err9 := s.Unsubscribe(ctx, engine.UnsubscribeInput{EventHandler: subscription, Bury: true})
 	day := 24 * time.Hour
 	purged, err10 := s.Purge(ctx, engine.PurgeInput{DeadAfter: day, EventsAfter: day, HistoryAfter: day})
-	if err10 == nil && (purged.Events != 2 || purged.History != 2) {
+	if first(err8, err10) == nil && (purged.Events != 2 || purged.History != 2) {
 		t.Fatalf("purged %+v", purged)
 	}
 	return first(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10)

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -18,7 +19,8 @@ import (
 // subscription; another group is refused with a definite error. The first call
 // checks the version of the schema: see [ErrSchema].
 //
-// Operate.tla, action Subscribe.
+// Operate.tla, action Subscribe. Locks: the subscriptions, in order; for what
+// is missing in another transaction, behind the table of groups.
 func (s *Store) Subscribe(ctx context.Context, in engine.SubscribeInput) (engine.SubscribeReply, error) {
 	j := &joining{in: &in, reply: engine.SubscribeReply{Lanes: protocol.DefaultLanes}}
 	handlers := slices.Clone(in.Handlers)
@@ -32,7 +34,10 @@ func (s *Store) Subscribe(ctx context.Context, in engine.SubscribeInput) (engine
 	if err != nil {
 		return j.reply, err
 	}
-	err = s.transact(ctx, "subscribe", false, mostWait, func(w *work) error { return j.run(ctx, w) })
+	err = s.transact(ctx, "subscribe", false, mostWait, func(w *work) error { return j.again(ctx, w) })
+	if errors.Is(err, errMissing) {
+		err = s.transact(ctx, "subscribe", false, mostWait, func(w *work) error { return j.anew(ctx, w) })
+	}
 	return j.reply, err
 }
 
@@ -46,13 +51,22 @@ type joining struct {
 	known    int
 }
 
-func (j *joining) run(ctx context.Context, w *work) error {
-	if err := j.refresh(ctx, w); err != nil {
-		return err
+// errMissing: there is something to make, and the transaction is undone.
+var errMissing = engine.Definite(errors.New("not all subscriptions are there"))
+
+// again notes that a bus is there which the store knows. For one that it does
+// not it gives its locks back: whoever waits for the lock of the groups must
+// hold no subscription, or the one who has that lock may wait for it.
+func (j *joining) again(ctx context.Context, w *work) error {
+	err := j.refresh(ctx, w)
+	if err == nil && (j.reply.Group < 0 || j.lanes != protocol.DefaultLanes || j.known != len(j.handlers)) {
+		err = errMissing
 	}
-	if j.reply.Group >= 0 && j.lanes == protocol.DefaultLanes && j.known == len(j.handlers) {
-		return nil
-	}
+	return err
+}
+
+// anew makes what is missing.
+func (j *joining) anew(ctx context.Context, w *work) error {
 	w.queue.Queue("lock table " + quoted(w.s.options.Schema) + ".groups in share row exclusive mode")
 	other := ""
 	w.later("groups_of", func(rows pgx.Rows) error {

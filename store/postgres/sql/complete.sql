@@ -1,5 +1,5 @@
 -- Action Complete: deletes the delivery inside the handler's transaction.
--- Locks: the lane FOR KEY SHARE, then the delivery.
+-- Locks: the lane FOR KEY SHARE, then the delivery FOR UPDATE.
 -- Safe alone: as complete_many.sql; a row that this statement did not delete
 -- was completed by somebody else, and the caller rolls back.
 -- $1 lane, $2 epoch, $3 holder, $4 delivery, $5 claim, $6 the delivery before

@@ -1,6 +1,7 @@
 -- Action CompleteMany: ends runs of handlers that own no transaction.
 -- Locks: the lanes FOR KEY SHARE, in the order given (ascending), then the
--- deliveries by id: a chain's before any of it is deleted.
+-- deliveries FOR UPDATE, ascending: those of chains before any is deleted, and
+-- with them whatever has a lower id, or the deletions would not go on upwards.
 -- Safe alone: KEY SHARE stands against a takeover's FOR UPDATE and lets the
 -- owner's own claims and renewals pass. It does not read the lane again, so a
 -- row that was written since this statement's snapshot (xmin moved) stays, and
@@ -36,7 +37,8 @@ f as materialized (
   select s.*, bool_and(s.fit) over (partition by s.chain order by s.n) as ok,
          count(*) over (partition by s.chain) = 1 as alone from s),
 t as materialized (
-  select d.* from (select * from f where f.ok and not f.alone and f.row_id is not null order by f.id) f
+  select d.* from (
+    select * from f where f.ok and f.row_id is not null and f.id <= (select max(id) from f where not f.alone) order by f.id) f
    cross join lateral (
      select d.id from relaybus.deliveries d
       where d.ctid = f.row_id and d.xmin = f.row_version for update) d),

@@ -1,5 +1,5 @@
 -- Action Publish: events, and a delivery for each handler that has none yet.
--- Locks: events in id order, behind the slots of lock_slots.sql.
+-- Locks: events FOR NO KEY UPDATE, in id order.
 -- Safe alone: the handlers to add are computed from the locked event row, and
 -- returned by its own update. The handlers given are those of the statement's
 -- own snapshot, or nothing is written.

@@ -1,6 +1,6 @@
 -- Old completions go. No action of the protocol: the history is the
 -- operator's business.
--- Locks: the rows FOR UPDATE SKIP LOCKED.
+-- Locks: the completions FOR UPDATE SKIP LOCKED.
 -- $1 age, $2 limit.
 delete from relaybus.completions c
  where c.ctid = any(array(

@@ -1,5 +1,6 @@
 -- Action Subscribe of a bus that is known already.
--- Locks: its subscriptions FOR NO KEY UPDATE, in order.
+-- Locks: its subscriptions FOR NO KEY UPDATE, in order; then
+-- subscriptions_version FOR NO KEY UPDATE, by a trigger, when it revives one.
 -- Safe alone: it moves seen_at forward and revives only when told to.
 -- $1 group, $2 event types, $3 handlers, $4 revive; $5 lanes per group.
 with g as materialized (select number from relaybus.groups where name = $1),

@@ -1,5 +1,6 @@
 -- Action Reschedule: a run failed; charged, and due again after a delay.
--- Locks: the lane FOR NO KEY UPDATE, then the delivery.
+-- Locks: the lane FOR NO KEY UPDATE, then the delivery FOR NO KEY
+-- UPDATE.
 -- Safe alone: the lane is read under its lock, and the row is judged again by
 -- the update itself; the rest of the chain leaves in the same write.
 -- $1 lane, $2 epoch, $3 holder, $4 delivery, $5 claim, $6 the delivery before
