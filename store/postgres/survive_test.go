@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -63,6 +64,21 @@ var troubles = []trouble{
 		begin: func(t *testing.T, s *survivor) { s.must(t, "revoke all on all tables in schema "+s.schema+" from app") },
 		end:   func(t *testing.T, s *survivor) { s.must(t, "grant all on all tables in schema "+s.schema+" to app") },
 	}, {
+		// What a full disk says, wherever there is none to fill: see TestTablesDiskFull.
+		name: "disk full", says: true,
+		begin: func(t *testing.T, s *survivor) {
+			s.must(t, `create or replace function `+s.schema+`.full() returns trigger language plpgsql as
+				$$ begin raise disk_full using message = 'could not extend file'; end $$`)
+			for _, table := range []string{"events", "deliveries", "lanes", "effects"} {
+				s.must(t, fmt.Sprintf("create trigger full_disk before insert or update or delete on %[1]s.%[2]s for each row execute function %[1]s.full()", s.schema, table))
+			}
+		},
+		end: func(t *testing.T, s *survivor) {
+			for _, table := range []string{"events", "deliveries", "lanes", "effects"} {
+				s.must(t, fmt.Sprintf("drop trigger full_disk on %s.%s", s.schema, table))
+			}
+		},
+	}, {
 		name: "tables locked", uncharged: true,
 		begin: func(t *testing.T, s *survivor) {
 			s.hold(t, func(tx pgx.Tx) error {
@@ -108,27 +124,30 @@ func TestSurvival(t *testing.T) {
 	server := testdb.Private(t)
 	for i, c := range troubles {
 		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
-			s := newSurvivor(t, server, i)
-			s.publish(t, 0, 200)
-			s.awaitEffects(t, 20)
-			before := s.asked.Load()
-			began := time.Now()
-			c.begin(t, s)
-			time.Sleep(survivorLease * 3 / 2)
-			c.end(t, s)
-			// Even a bus that backs off asks for claims, renewals, and ends of what
-			// ran; the bound is a statement every 5 ms, a spinning one asks thousands.
-			if asked := s.asked.Load() - before; !c.works && asked > time.Since(began).Milliseconds()/5 {
-				t.Errorf("%d statements and dials in %v: it spins", asked, time.Since(began))
-			} else {
-				t.Logf("%d statements and dials in %v", asked, time.Since(began))
-			}
-			s.publish(t, 200, 300)
-			s.awaitEffects(t, 300)
-			s.stop(t)
-			s.judge(t, &c)
+			newSurvivor(t, server, survivorConfig{number: i}).survive(t, &c)
 		})
 	}
+}
+
+func (s *survivor) survive(t *testing.T, c *trouble) {
+	s.publish(t, 0, 200)
+	s.awaitEffects(t, 20)
+	c.begin(t, s)
+	before := s.asked.Load()
+	began := time.Now()
+	time.Sleep(survivorLease * 3 / 2)
+	// Even a bus that backs off asks for claims, renewals, and ends of what
+	// ran; the bound is a statement every 10 ms, a spinning one asks thousands.
+	if asked := s.asked.Load() - before; !c.works && asked > time.Since(began).Milliseconds()/10 {
+		t.Errorf("%d statements and dials in %v: it spins", asked, time.Since(began))
+	} else {
+		t.Logf("%d statements and dials in %v", asked, time.Since(began))
+	}
+	c.end(t, s)
+	s.publish(t, 200, 300)
+	s.awaitEffects(t, 300)
+	s.stop(t)
+	s.judge(t, c)
 }
 
 // survivor is a bus on a server that is in trouble.
@@ -144,14 +163,39 @@ type survivor struct {
 	holding pgx.Tx
 }
 
-func newSurvivor(t *testing.T, server *testdb.Server, number int) *survivor {
-	s := &survivor{server: server, place: newPlace(t, server.URL, fmt.Sprint("survivor_", number))}
+// survivorConfig is what a survivor's place and bus are made from.
+type survivorConfig struct {
+	number int                // of its schema on the server
+	url    string             // of the bus; default the server's
+	retry  engine.RetryPolicy // default every 20 ms
+}
+
+// every20ms tries again and again.
+var every20ms = engine.RetryFunc(func(int, func(int64) int64) time.Duration { return 20 * time.Millisecond })
+
+func newSurvivor(t *testing.T, server *testdb.Server, c survivorConfig) *survivor {
+	s := &survivor{server: server, place: newPlace(t, server.URL, fmt.Sprint("survivor_", c.number))}
 	t.Cleanup(s.pool.Close)
+	s.prepare(t)
+	s.connect(t, cmp.Or(c.url, server.URL))
+	if c.retry == nil {
+		c.retry = every20ms
+	}
+	s.start(t, c.retry)
+	return s
+}
+
+// prepare makes the role of the bus, with all rights.
+func (s *survivor) prepare(t *testing.T) {
 	s.must(t, `do $$ begin if not exists (select from pg_roles where rolname = 'app') then create role app login; end if; end $$`)
 	s.must(t, "grant usage on schema "+s.schema+" to app")
 	s.must(t, "grant all on all tables in schema "+s.schema+" to app")
 	s.must(t, "grant all on all sequences in schema "+s.schema+" to app")
-	config, err := pgxpool.ParseConfig(strings.Replace(server.URL, "postgres@", "app@", 1))
+}
+
+// connect makes the pool and the store of the bus.
+func (s *survivor) connect(t *testing.T, url string) {
+	config, err := pgxpool.ParseConfig(strings.Replace(url, "postgres@", "app@", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,12 +209,16 @@ func newSurvivor(t *testing.T, server *testdb.Server, number int) *survivor {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.store.Close)
+}
+
+// start starts the bus. Its handler notes each event among the effects.
+func (s *survivor) start(t *testing.T, retry engine.RetryPolicy) {
+	var err error
 	s.bus, err = engine.New[pgx.Tx](s.store, engine.Config{Lease: survivorLease, Concurrency: 3, Logger: slog.New(&s.log)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := engine.Handler{Event: "e", Name: "h", MaxAttempts: 1000, Retry: engine.RetryFunc(
-		func(int, func(int64) int64) time.Duration { return 20 * time.Millisecond })}
+	h := engine.Handler{Event: "e", Name: "h", MaxAttempts: 1000, Retry: retry}
 	if err := engine.HandleTx(s.bus, h, func(ctx context.Context, tx pgx.Tx, e engine.Event[[]byte]) error {
 		time.Sleep(5 * time.Millisecond)
 		_, err := tx.Exec(ctx, "insert into "+s.schema+".effects values ($1, $2)", e.ID, e.Key)
@@ -182,7 +230,6 @@ func newSurvivor(t *testing.T, server *testdb.Server, number int) *survivor {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.stop(t) })
-	return s
 }
 
 func (s *survivor) stop(t *testing.T) {
