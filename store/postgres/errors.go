@@ -129,6 +129,7 @@ var advice = map[string]string{
 	"42P01": "the schema is missing or of another version: run relaybus migrate up",
 	"42703": "the schema is missing or of another version: run relaybus migrate up",
 	"3F000": "the schema is missing or of another version: run relaybus migrate up",
+	"25006": "the server takes no writes: it is a standby, or set to read only; promote it, or let the pool find the primary with several hosts and target_session_attrs=read-write",
 }
 
 // Codes of PostgreSQL's appendix A that are looked for by name.

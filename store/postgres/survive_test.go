@@ -133,6 +133,18 @@ func (s *survivor) survive(t *testing.T, c *trouble) {
 	s.publish(t, 0, 200)
 	s.awaitEffects(t, 20)
 	c.begin(t, s)
+	s.spins(t, c)
+	c.end(t, s)
+	s.publish(t, 200, 300)
+	s.awaitEffects(t, 300)
+	s.stop(t)
+	s.judge(t, c)
+}
+
+// spins lets a trouble last and counts what the bus asks of the server
+// meanwhile.
+func (s *survivor) spins(t *testing.T, c *trouble) {
+	t.Helper()
 	before := s.asked.Load()
 	began := time.Now()
 	time.Sleep(survivorLease * 3 / 2)
@@ -143,11 +155,6 @@ func (s *survivor) survive(t *testing.T, c *trouble) {
 	} else {
 		t.Logf("%d statements and dials in %v", asked, time.Since(began))
 	}
-	c.end(t, s)
-	s.publish(t, 200, 300)
-	s.awaitEffects(t, 300)
-	s.stop(t)
-	s.judge(t, c)
 }
 
 // survivor is a bus on a server that is in trouble.
@@ -181,12 +188,14 @@ func newSurvivor(t *testing.T, server *testdb.Server, c survivorConfig) *survivo
 	if c.retry == nil {
 		c.retry = every20ms
 	}
-	s.start(t, c.retry)
+	s.newBus(t, c.retry)
+	s.start(t)
 	return s
 }
 
-// prepare makes the role of the bus, with all rights.
+// prepare makes the role of the bus, with all rights. Effects are numbered.
 func (s *survivor) prepare(t *testing.T) {
+	s.must(t, "alter table "+s.schema+".effects add column number bigserial")
 	s.must(t, `do $$ begin if not exists (select from pg_roles where rolname = 'app') then create role app login; end if; end $$`)
 	s.must(t, "grant usage on schema "+s.schema+" to app")
 	s.must(t, "grant all on all tables in schema "+s.schema+" to app")
@@ -211,8 +220,8 @@ func (s *survivor) connect(t *testing.T, url string) {
 	t.Cleanup(s.store.Close)
 }
 
-// start starts the bus. Its handler notes each event among the effects.
-func (s *survivor) start(t *testing.T, retry engine.RetryPolicy) {
+// newBus makes the bus. Its handler notes each event among the effects.
+func (s *survivor) newBus(t *testing.T, retry engine.RetryPolicy) {
 	var err error
 	s.bus, err = engine.New[pgx.Tx](s.store, engine.Config{Lease: survivorLease, Concurrency: 3, Logger: slog.New(&s.log)})
 	if err != nil {
@@ -226,6 +235,9 @@ func (s *survivor) start(t *testing.T, retry engine.RetryPolicy) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func (s *survivor) start(t *testing.T) {
 	if err := s.bus.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -315,6 +327,7 @@ func (s *survivor) judge(t *testing.T, c *trouble) {
 		t.Errorf("%d attempts were charged", charged)
 	}
 	t.Logf("%d attempts were charged", charged)
+	s.judgeOrder(t)
 	found, err := s.store.Verify(context.Background())
 	if err != nil || len(found.Findings) > 0 {
 		t.Errorf("verify: %+v, %v", found.Findings, err)
@@ -330,6 +343,19 @@ func (s *survivor) judge(t *testing.T, c *trouble) {
 				t.Errorf("%d times %q", n, lost)
 			}
 		}
+	}
+}
+
+// judgeOrder holds the effects of each key against the order of publishing,
+// which is that of the numbers in the events' ids.
+func (s *survivor) judgeOrder(t *testing.T) {
+	t.Helper()
+	var late int
+	err := s.pool.QueryRow(context.Background(), `select count(*) from (
+		select substr(key, 2)::int as n, lag(substr(key, 2)::int) over (partition by value order by number) as before
+		  from `+s.schema+`.effects) x where n < before`).Scan(&late)
+	if err != nil || late > 0 {
+		t.Errorf("%d effects came behind a later one of their key, %v", late, err)
 	}
 }
 
