@@ -30,17 +30,24 @@ func TestStandbyPromoted(t *testing.T) {
 	primary.Stop(t)
 
 	s := old.elsewhere(t, standby, standby.URL)
-	started := make(chan struct{})
-	go func() { defer close(started); s.start(t) }()
+	started := make(chan error, 1)
+	go func() { started <- s.bus.Start(context.Background()) }()
+	t.Cleanup(func() { s.stop(t) })
 	for s.log.count(slog.LevelWarn, "relaybus: store away") == 0 {
-		time.Sleep(10 * time.Millisecond)
+		select {
+		case err := <-started:
+			t.Fatalf("Start returned on a standby: %v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
 	s.spins(t, &trouble{})
 	if text := s.log.text(); !strings.Contains(text, "SQLSTATE 25006") || !strings.Contains(text, "standby") {
 		t.Errorf("want a word that the server is a standby:\n%s", text)
 	}
 	s.must(t, "select pg_promote()")
-	<-started
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
 	s.publish(t, 200, 300)
 	s.awaitEffects(t, 300)
 	s.stop(t)
