@@ -26,6 +26,8 @@ type trouble struct {
 	end   func(t *testing.T, s *survivor)
 	// says: the bus must say that the store is away, and later that it is back.
 	says bool
+	// word must be in what it says.
+	word string
 	// uncharged: no attempt may be charged.
 	uncharged bool
 	// held: no lane and no lease may be lost.
@@ -40,7 +42,7 @@ var troubles = []trouble{
 		begin: func(t *testing.T, s *survivor) { s.server.Stop(t) },
 		end:   func(t *testing.T, s *survivor) { s.server.Start(t) },
 	}, {
-		name: "read only", says: true,
+		name: "read only", says: true, word: "takes no writes",
 		begin: func(t *testing.T, s *survivor) { s.configure(t, "alter system set default_transaction_read_only = on") },
 		end: func(t *testing.T, s *survivor) {
 			s.configure(t, "alter system reset default_transaction_read_only")
@@ -60,12 +62,12 @@ var troubles = []trouble{
 		},
 		end: func(t *testing.T, s *survivor) { s.must(t, "alter role app login") },
 	}, {
-		name: "rights withdrawn", says: true,
+		name: "rights withdrawn", says: true, word: "as worker GRANT ",
 		begin: func(t *testing.T, s *survivor) { s.must(t, "revoke all on all tables in schema "+s.schema+" from app") },
 		end:   func(t *testing.T, s *survivor) { s.must(t, "grant all on all tables in schema "+s.schema+" to app") },
 	}, {
 		// What a full disk says, wherever there is none to fill: see TestTablesDiskFull.
-		name: "disk full", says: true,
+		name: "disk full", says: true, word: "SQLSTATE 53100",
 		begin: func(t *testing.T, s *survivor) {
 			s.must(t, `create or replace function `+s.schema+`.full() returns trigger language plpgsql as
 				$$ begin raise disk_full using message = 'could not extend file'; end $$`)
@@ -337,6 +339,9 @@ func (s *survivor) judge(t *testing.T, c *trouble) {
 	if away != back || away > 1 && !c.works || c.says && away != 1 {
 		t.Errorf("said %d times that the store is away and %d times that it is back:\n%s", away, back, s.log.text())
 	}
+	if line := s.log.first("relaybus: store away"); !strings.Contains(line, c.word) {
+		t.Errorf("the store is away: %q, want %q in it", line, c.word)
+	}
 	if c.held {
 		for _, lost := range []string{"relaybus: lease expired", "relaybus: lane lost", "relaybus: lease lost"} {
 			if n := s.log.count(slog.LevelWarn, lost); n > 0 {
@@ -406,14 +411,30 @@ func (l *saidLog) count(level slog.Level, message string) (n int) {
 	return n
 }
 
+// first is the first line with a message, "" when there is none.
+func (l *saidLog) first(message string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.lines {
+		if r.Message == message {
+			return lineOf(&r)
+		}
+	}
+	return ""
+}
+
 func (l *saidLog) text() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var b strings.Builder
 	for _, r := range l.lines[:min(len(l.lines), 30)] {
-		fmt.Fprint(&b, r.Level, " ", r.Message)
-		r.Attrs(func(a slog.Attr) bool { fmt.Fprint(&b, " ", a); return true })
-		b.WriteByte('\n')
+		b.WriteString(lineOf(&r) + "\n")
 	}
 	return b.String()
+}
+
+func lineOf(r *slog.Record) string {
+	line := fmt.Sprint(r.Level, " ", r.Message)
+	r.Attrs(func(a slog.Attr) bool { line += fmt.Sprint(" ", a); return true })
+	return line
 }
