@@ -196,7 +196,8 @@ type survivor struct {
 	store   *postgres.Store
 	bus     *engine.Bus[pgx.Tx]
 	log     saidLog
-	asked   atomic.Int64 // statements and dials of the bus
+	pace    time.Duration // of a run, default 5 ms
+	asked   atomic.Int64  // statements and dials of the bus
 	taken   []*pgxpool.Conn
 	holding pgx.Tx
 }
@@ -260,7 +261,7 @@ func (s *survivor) newBus(t *testing.T, retry engine.RetryPolicy) {
 	}
 	h := engine.Handler{Event: "e", Name: "h", MaxAttempts: 1000, Retry: retry}
 	if err := engine.HandleTx(s.bus, h, func(ctx context.Context, tx pgx.Tx, e engine.Event[[]byte]) error {
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(max(s.pace, 5*time.Millisecond))
 		_, err := tx.Exec(ctx, "insert into "+s.schema+".effects values ($1, $2)", e.ID, e.Key)
 		return err
 	}); err != nil {
