@@ -49,7 +49,7 @@ func (c *Cluster) mount(v Volume, mib int) error {
 	}
 	out, err := exec.Command("mount", "-t", "tmpfs", "-o", options, "tmpfs", dir).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%w: %w: %s", ErrNoMount, err, strings.TrimSpace(string(out)))
+		return fmt.Errorf("%w: %w: %s", ErrNoMount, err, strings.Join(strings.Fields(string(out)), " "))
 	}
 	c.small = v
 	return nil
