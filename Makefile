@@ -1,18 +1,20 @@
 # Each target is a line or two of the go command, so that people learn that.
 .DEFAULT_GOAL := help
-.PHONY: help build fmt-check vet staticcheck lint test race determinism seeds mutants corpus tlc tlc-full twin twin-full traces fuzz-short bench bench-postgres chaos-postgres ci clean
+.PHONY: help build fmt-check vet staticcheck lint test race determinism seeds mutants corpus tlc tlc-full twin twin-full traces fuzz-short bench bench-postgres chaos-postgres test-postgres-versions ci clean
 
 # Seeds for `make seeds`, and seeds per mutant for `make mutants`.
 N ?= 20000
 # Traces for `make traces`.
 TRACES ?= 200
+# Releases of PostgreSQL for `make test-postgres-versions`, downloaded first.
+VERSIONS ?= 12 13 14 15 16 17 18
 # Time per fuzz target for `make fuzz-short`.
 FUZZTIME ?= 10s
 
 TOOL = go tool -modfile=tools/go.mod
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## compile everything, and the commands into bin/
 	go build ./...
@@ -77,6 +79,9 @@ traces: ## step TRACES traces of the simulator through the specification, and fi
 
 fuzz-short: ## run each fuzz target for FUZZTIME (10s)
 	bash scripts/fuzz.sh $(FUZZTIME)
+
+test-postgres-versions: ## the tests of the PostgreSQL store on each of VERSIONS, two minutes each
+	bash scripts/postgres-versions.sh $(VERSIONS)
 
 chaos-postgres: ## the recorded logs through killed workers and a stopped server (RELAYBUS_TEST_DATA), five minutes
 	go test -count=1 -timeout 20m -v -run '^TestChaos$$' ./store/postgres -chaos

@@ -54,11 +54,12 @@ type Dispatcher struct {
 	// of another release, say, or a handler of another group.
 	refused error
 	// retention is when to purge next.
-	retention retryState
-	flush     flushPlan
-	due       dueTimes
-	away      int        // store calls that failed in a row
-	probe     retryState // of ending calls while the store is away
+	retention    retryState
+	flush        flushPlan
+	due          dueTimes
+	away         int        // store calls that failed in a row
+	leasesFailed bool       // the last call about leases, and not about ends, failed
+	probe        retryState // of ending calls while the store is away
 
 	stopAt Instant
 	stop   Stop
@@ -258,7 +259,7 @@ func (d *Dispatcher) callReturned(at Instant, in CallReturned) {
 		d.purgeReturned(at, in)
 		return
 	}
-	d.noteStore(in.Err)
+	d.noteStore(len(c.jobs) > 0, in.Err)
 	d.noteClock(in.Err)
 	switch input := c.input.(type) {
 	case SubscribeInput:
@@ -288,19 +289,26 @@ func (d *Dispatcher) noteClock(err error) {
 	}
 }
 
-// noteStore reports once when the store goes away and once when it is back.
-func (d *Dispatcher) noteStore(err error) {
+// noteStore reports once when the store goes away and once when it is back. It
+// is not back for ends when claims, which worked all the time, go on working: a
+// right is missing, say.
+func (d *Dispatcher) noteStore(ending bool, err error) {
 	if err == nil {
+		if !ending && !d.leasesFailed && d.storeAway() && d.endsWait() {
+			probeInPart.Hit()
+			return
+		}
 		if d.storeAway() {
 			probeBack.Hit()
 			d.emit(Observed{Event: ObservedStoreBack})
 		}
-		d.away, d.probe = 0, retryState{}
+		d.away, d.probe, d.leasesFailed = 0, retryState{}, false
 		return
 	}
 	if isRetryable(err) || IsDefinite(err) {
 		return // the store answered
 	}
+	d.leasesFailed = d.leasesFailed || !ending
 	if d.away++; d.away == awayAfter {
 		probeAway.Hit()
 		d.emit(Observed{Event: ObservedStoreAway, Err: err})
@@ -313,6 +321,11 @@ func (d *Dispatcher) noteStore(err error) {
 const awayAfter = 3
 
 func (d *Dispatcher) storeAway() bool { return d.away >= awayAfter }
+
+// endsWait reports whether an end is under way or is still to be sent.
+func (d *Dispatcher) endsWait() bool {
+	return d.states[jobEnding]+d.states[jobReleasing]+d.states[jobSucceeded] > 0
+}
 
 // heard records the store's clock from a reply.
 func (d *Dispatcher) heard(at Instant, now protocol.Time) {

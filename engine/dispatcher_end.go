@@ -46,8 +46,8 @@ func (d *Dispatcher) endRuns(at Instant) {
 	d.sendCompletions(at)
 }
 
-// probeStore sends one ending call at a time. The first call of any kind that
-// succeeds ends the outage, and the other ends follow.
+// probeStore sends one ending call at a time. The first call that succeeds ends
+// the outage, and the other ends follow; see noteStore.
 func (d *Dispatcher) probeStore(at Instant) {
 	if d.endCallsOutstanding()+outstanding[CompleteManyInput](d) > 0 {
 		return

@@ -31,7 +31,7 @@ func (d *Dispatcher) Hash() uint64 {
 	if d.retention.armed {
 		h.int(int64(d.retention.tries), int64(d.retention.next.Mono))
 	}
-	h.bool(d.claim.abandoned, d.claim.eager, d.claim.woken, d.claim.more, d.flush.armed)
+	h.bool(d.leasesFailed, d.claim.abandoned, d.claim.eager, d.claim.woken, d.claim.more, d.flush.armed)
 	return uint64(h)
 }
 

@@ -44,6 +44,8 @@ var (
 	probeAway = probe.New("dispatcher: the store went away")
 	// And it answers again.
 	probeBack = probe.New("dispatcher: the store came back")
+	// Claims work, and ends, which are away, do not say so yet.
+	probeInPart = probe.New("dispatcher: the store was away for ends alone")
 )
 
 // What it does about lanes.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -87,6 +88,103 @@ func TestWatchEndsWithInterrupt(t *testing.T) {
 		if text := w.mask(out.String()); code != exitDone || errs.Len() > 0 || !strings.HasPrefix(text, c.starts) {
 			t.Errorf("%s: exit %d, stderr %q, output %q", c.name, code, errs.String(), text)
 		}
+	}
+}
+
+// A database that is away for a while does not end stats --watch: it says so
+// once, and once that it is back.
+func TestWatchOutlivesOutage(t *testing.T) {
+	w := newWorld(t)
+	w.migrate(t)
+	g := startGate(t, w)
+	ctx, cancel := context.WithCancel(context.Background())
+	said := make(chan string, 100)
+	a := &app{out: &notify{do: g.shut}, err: lines(said)}
+	done := make(chan int, 1)
+	go func() {
+		done <- a.run(ctx, []string{"--database-url", g.url, "--schema", w.schema, "stats", "--watch", "--interval", "100ms"})
+	}()
+	if line := <-said; !strings.HasSuffix(line, "; looking again until the database answers\n") {
+		t.Fatalf("it said %q", line)
+	}
+	for refused := g.refused.Load(); g.refused.Load() < refused+5; { // looks that fail in silence
+		time.Sleep(10 * time.Millisecond)
+	}
+	g.open.Store(true)
+	if line := <-said; line != "relaybus: the database answers again\n" {
+		t.Errorf("it said %q", line)
+	}
+	cancel()
+	if code := <-done; code != exitDone || len(said) > 0 {
+		t.Errorf("exit %d, %d more lines", code, len(said))
+	}
+}
+
+// lines sends each line that is written.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
+// gate stands before the world's server, and lets connections pass while it is
+// open.
+type gate struct {
+	url     string
+	open    atomic.Bool
+	refused atomic.Int64
+	mu      sync.Mutex
+	passed  []net.Conn
+}
+
+func startGate(t *testing.T, w *world) *gate {
+	t.Helper()
+	u, err := url.Parse(w.url)
+	must(t, err)
+	server := u.Host
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	u.Host = l.Addr().String()
+	g := &gate{url: u.String()}
+	g.open.Store(true)
+	t.Cleanup(func() { _ = l.Close(); g.shut() })
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			g.pass(client, server)
+		}
+	}()
+	return g
+}
+
+func (g *gate) pass(client net.Conn, address string) {
+	var server net.Conn
+	if g.open.Load() {
+		server, _ = net.Dial("tcp", address)
+	}
+	if server == nil {
+		g.refused.Add(1)
+		_ = client.Close()
+		return
+	}
+	g.mu.Lock()
+	g.passed = append(g.passed, client, server)
+	g.mu.Unlock()
+	go func() { _, _ = io.Copy(server, client) }()
+	go func() { _, _ = io.Copy(client, server) }()
+}
+
+// shut cuts what has passed and lets nothing more through.
+func (g *gate) shut() {
+	g.open.Store(false)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, conn := range g.passed {
+		_ = conn.Close()
 	}
 }
 

@@ -22,7 +22,7 @@ func statsCommand(a *app) *cli.Command {
 		Description: "Counts are exact. One look reads every delivery, every event and every row of the completion history once: about a second per million deliveries.",
 		Action:      noArguments(a.stats),
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "look again and again, until interrupted"},
+			&cli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "look again and again, until interrupted, also after looks that fail"},
 			&cli.DurationFlag{Name: "interval", Usage: "between two looks of --watch", Value: 2 * time.Second},
 		},
 	}
@@ -52,26 +52,39 @@ func (a *app) stats(ctx context.Context, c *cli.Command) error {
 }
 
 // watch repaints a terminal, and writes a line for each look otherwise. An
-// interrupt is its proper end.
+// interrupt is its proper end; looks that fail are no reason to end.
 func (a *app) watch(ctx context.Context, c *cli.Command, s *postgres.Store, every time.Duration) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for {
+	for failed := false; ; {
 		t, err := s.Statistics(ctx)
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return nil
-		}
-		if err == nil {
-			err = a.printLook(c, &t)
-		}
-		if err != nil {
+		case isBad(err):
 			return err
+		}
+		a.tell(err, failed)
+		if failed = err != nil; !failed {
+			if err := a.printLook(c, &t); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
+	}
+}
+
+// tell says once that looks fail, and once that they do no longer.
+func (a *app) tell(err error, before bool) {
+	switch {
+	case err != nil && !before:
+		fmt.Fprintf(a.err, "relaybus: %s; looking again until the database answers\n", a.sentence(err))
+	case err == nil && before:
+		fmt.Fprintln(a.err, "relaybus: the database answers again")
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 var versions = map[string]embedded.PostgresVersion{
 	"newest": embedded.V18,
 	"18":     embedded.V18, "17": embedded.V17, "16": embedded.V16, "15": embedded.V15,
-	"14": embedded.V14, "13": embedded.V13, "12": embedded.V12,
+	"14": embedded.V14, "13": "13.22.0", "12": embedded.V12, // embedded.V13, 13.21, is not to be had
 }
 
 // names are the keys of versions, newest first.

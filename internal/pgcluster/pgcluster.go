@@ -34,6 +34,7 @@ type Cluster struct {
 	bin, dir string
 	port     int
 	as       *syscall.Credential // the user that it runs as, nil: this one
+	small    Volume              // the part on a small disk, "" when there is none
 
 	stop  io.WriteCloser // of the shell beside the server
 	ended chan struct{}  // closed when the server has ended
@@ -42,6 +43,15 @@ type Cluster struct {
 
 // New makes a cluster from the binaries in bin and starts its server.
 func New(bin string) (*Cluster, error) {
+	c, err := newFolder(bin)
+	if err != nil {
+		return nil, err
+	}
+	return c.started(c.initialise())
+}
+
+// newFolder makes the folder of a cluster and nothing in it.
+func newFolder(bin string) (*Cluster, error) {
 	as, err := unprivileged()
 	if err != nil {
 		return nil, err
@@ -51,7 +61,16 @@ func New(bin string) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{bin: bin, dir: dir, as: as}
-	if err = c.initialise(); err == nil {
+	if as != nil {
+		err = os.Chown(dir, int(as.Uid), int(as.Gid))
+	}
+	return c, err
+}
+
+// started starts the server of a cluster whose data are made, and removes it
+// when one of both failed.
+func (c *Cluster) started(err error) (*Cluster, error) {
+	if err == nil {
 		err = c.startSomewhere()
 	}
 	if err != nil {
@@ -80,16 +99,15 @@ func unprivileged() (*syscall.Credential, error) {
 	return nil, errors.New("PostgreSQL does not run as root, and there is no user postgres, nobody or daemon to run it as")
 }
 
-func (c *Cluster) initialise() error {
-	if c.as != nil {
-		if err := os.Chown(c.dir, int(c.as.Uid), int(c.as.Gid)); err != nil {
-			return err
-		}
-	}
-	out, err := c.command(filepath.Join(c.bin, "initdb"), "-D", c.data(), "-U", "postgres", "-A", "trust",
-		"-E", "UTF8", "--locale=C", "--no-sync").CombinedOutput()
+func (c *Cluster) initialise(more ...string) error {
+	return c.run(filepath.Join(c.bin, "initdb"), append([]string{"-D", c.data(), "-U", "postgres", "-A", "trust",
+		"-E", "UTF8", "--locale=C", "--no-sync"}, more...)...)
+}
+
+func (c *Cluster) run(name string, args ...string) error {
+	out, err := c.command(name, args...).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%s: %w\n%s", filepath.Join(c.bin, "initdb"), err, out)
+		return fmt.Errorf("%s: %w\n%s", name, err, out)
 	}
 	return nil
 }
@@ -220,6 +238,16 @@ func (c *Cluster) URL() string {
 // as.
 func (c *Cluster) Dir() string { return c.dir }
 
+// Ended reports whether the server ended by itself since it was started.
+func (c *Cluster) Ended() bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // Stop ends the server at once, as a power cut would (immediate), and returns
 // when it is gone. Its data stay for Start.
 func (c *Cluster) Stop() { c.end("keep\n") }
@@ -227,6 +255,7 @@ func (c *Cluster) Stop() { c.end("keep\n") }
 // Remove ends the server and deletes its folder.
 func (c *Cluster) Remove() {
 	c.end("")
+	c.unmount()
 	_ = os.RemoveAll(c.dir) // when it was stopped before
 }
 

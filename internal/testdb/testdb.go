@@ -87,15 +87,48 @@ func Postgres(t testing.TB, v Version) *Server {
 // server that the environment names is nobody's to stop.
 func Private(t testing.TB) *Server {
 	t.Helper()
-	s, err := startLocal()
-	if errors.Is(err, pgcluster.ErrNoBinaries) {
-		s, err = startDownloaded(err)
+	s, err := private(pgcluster.New)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.own.Remove)
+	return s
+}
+
+// Small is Private with one volume on a disk of so many MiB, which Fill fills.
+// It returns nil, and says so, where no disk can be mounted.
+func Small(t testing.TB, v pgcluster.Volume, mib int) *Server {
+	t.Helper()
+	s, err := private(func(bin string) (*pgcluster.Cluster, error) { return pgcluster.NewSmall(bin, v, mib) })
+	if errors.Is(err, pgcluster.ErrNoMount) {
+		t.Logf("not tested here, on a real disk that is full: %v", err)
+		return nil
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.own.Remove)
 	return s
+}
+
+func private(start starter) (*Server, error) {
+	bin, err := pgcluster.Binaries()
+	if err == nil {
+		return startFrom(bin, start)
+	}
+	return startDownloaded(err, start)
+}
+
+// Standby makes a streaming standby of a private server, which is stopped at
+// once for it and started again.
+func (s *Server) Standby(t testing.TB) *Server {
+	t.Helper()
+	c, err := s.own.Standby()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Remove)
+	return serverOf(c, "a standby of "+s.Says)
 }
 
 // Wanted reports whether tests of a store are to run. A set that was narrowed
@@ -145,25 +178,32 @@ func startLocal() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return startFrom(bin)
+	return startFrom(bin, pgcluster.New)
 }
 
-func startFrom(bin string) (*Server, error) {
-	c, err := pgcluster.New(bin)
+// starter makes a cluster of binaries.
+type starter func(bin string) (*pgcluster.Cluster, error)
+
+func startFrom(bin string, start starter) (*Server, error) {
+	c, err := start(bin)
 	if err != nil {
 		return nil, err
 	}
-	return &Server{URL: c.URL(), Says: "a cluster of the binaries in " + bin, own: c}, nil
+	return serverOf(c, "a cluster of the binaries in "+bin), nil
+}
+
+func serverOf(c *pgcluster.Cluster, says string) *Server {
+	return &Server{URL: c.URL(), Says: says, own: c}
 }
 
 // startDownloaded starts a cluster of binaries that internal/localdb brings.
-func startDownloaded(missing error) (*Server, error) {
+func startDownloaded(missing error, start starter) (*Server, error) {
 	p, err := run("binaries", instead)
 	if err != nil { // a URL would not help: the test stops its server
 		return nil, noServer("put initdb and postgres on the PATH", errors.Join(missing, err))
 	}
 	_ = p.stdin.Close()
-	return startFrom(p.line)
+	return startFrom(p.line, start)
 }
 
 // Stop ends a private server at once, as a power cut would (immediate), and
@@ -177,6 +217,25 @@ func (s *Server) Stop(t testing.TB) {
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
 	if err := s.own.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Ended reports whether a private server ended by itself since it was started.
+func (s *Server) Ended() bool { return s.own.Ended() }
+
+// Fill leaves nothing free on the disk of a Small server.
+func (s *Server) Fill(t testing.TB) {
+	t.Helper()
+	if err := s.own.Fill(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Free gives back what Fill took.
+func (s *Server) Free(t testing.TB) {
+	t.Helper()
+	if err := s.own.Free(); err != nil {
 		t.Fatal(err)
 	}
 }

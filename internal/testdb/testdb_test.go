@@ -62,7 +62,7 @@ func TestNoServer(t *testing.T) {
 
 func TestNoServerForPrivate(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	_, err := startDownloaded(pgcluster.ErrNoBinaries)
+	_, err := startDownloaded(pgcluster.ErrNoBinaries, pgcluster.New)
 	if err == nil || !strings.Contains(err.Error(), "PATH") || !strings.Contains(err.Error(), pgcluster.ErrNoBinaries.Error()) {
 		t.Errorf("got %v, want a sentence that says what is missing and what to do", err)
 	}

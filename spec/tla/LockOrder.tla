@@ -252,7 +252,8 @@ SharedLanes(name, D) ==
   IF Rule("lanes too") THEN All(name, 1, "shared", HomesOf(D)) ELSE Nothing
 
 Sweep(name, D) ==
-  {One("mark_removed", 1, 1)} ** Versioned("mark_removed", 2) ** SharedLanes(name, D) ** All(name, 2, "sweep", D)
+  {One("mark_removed", 1, 1)} ** Versioned("mark_removed", 2)
+    ** SharedLanes(name, D) ** All(name, 2, "sweep", D)
 
 Unsubscribe ==
   UNION {Sweep(name, D) : name \in {"sweep_bury", "sweep_delete"}, D \in Some(Deliveries)}

@@ -76,8 +76,9 @@ func (s *opened) refuse(ctx context.Context, id engine.DeliveryID, refuse bool) 
 	if err := s.exec(ctx, "insert into %s.refused values ($1) on conflict do nothing", id); err != nil {
 		return err
 	}
-	return s.exec(ctx, `create or replace trigger refuse before update or delete on %[1]s.deliveries
-		for each row execute function %[1]s.refuse()`)
+	return s.exec(ctx, `drop trigger if exists refuse on relaybus.deliveries;
+		create trigger refuse before update or delete on relaybus.deliveries
+		for each row execute function relaybus.refuse()`, pgx.QueryExecModeSimpleProtocol)
 }
 
 func (s *opened) inTx(level pgx.TxIsoLevel) func(context.Context, func(context.Context, pgx.Tx) error) error {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -85,6 +86,9 @@ func classify(call string, err error) error {
 		return fmt.Errorf("postgres: %s: %w", call, engine.ErrTxDone)
 	}
 	refused, ok := refusal(err)
+	if !ok && unencodable(err) {
+		return engine.Definite(fmt.Errorf("postgres: %s: not sent: %w", call, err))
+	}
 	if !ok {
 		return fmt.Errorf("postgres: %s: no answer: %w", call, err)
 	}
@@ -104,10 +108,18 @@ func classify(call string, err error) error {
 // behind the commit.
 func classifyCommit(call string, err error) (classified error, unknown bool) {
 	refused, ok := refusal(err)
-	if ok && refused.SeverityUnlocalized == "ERROR" || isOurs(err) || pgconn.SafeToRetry(err) {
+	if ok && refused.SeverityUnlocalized == "ERROR" || isOurs(err) || pgconn.SafeToRetry(err) || unencodable(err) {
 		return classify(call, err), false
 	}
 	return fmt.Errorf("postgres: %s: outcome unknown: %w", call, err), true
+}
+
+// unencodable reports whether the driver found no way to send an argument. It
+// encodes all of a call before it sends any, and has no type for this error
+// that it returns in each of its modes.
+func unencodable(err error) bool {
+	var connecting *pgconn.ConnectError
+	return !errors.As(err, &connecting) && strings.Contains(err.Error(), "unable to encode ")
 }
 
 // isOurs reports whether an error was classified before.
@@ -129,6 +141,7 @@ var advice = map[string]string{
 	"42P01": "the schema is missing or of another version: run relaybus migrate up",
 	"42703": "the schema is missing or of another version: run relaybus migrate up",
 	"3F000": "the schema is missing or of another version: run relaybus migrate up",
+	"25006": "the server takes no writes: it is a standby, or set to read only; promote it, or let the pool find the primary with several hosts and target_session_attrs=read-write",
 }
 
 // Codes of PostgreSQL's appendix A that are looked for by name.

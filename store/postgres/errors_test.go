@@ -48,6 +48,7 @@ func TestClassify(t *testing.T) {
 		{"a value out of range", server("22003"), definite, false},
 		{"a damaged row", server("XX001"), definite, false},
 		{"a code that is too short", server("4"), definite, false},
+		{"an argument without an encoding", errors.New("unable to encode 1 into text format"), definite, false},
 		{"a dial that is refused", &pgconn.ConnectError{Config: &pgconn.Config{}}, away, true},
 		{"a connection that ends", io.ErrUnexpectedEOF, away, true},
 	} {

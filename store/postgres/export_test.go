@@ -61,3 +61,16 @@ func (s *Store) Rewrite(name, part, instead string) bool {
 	s.sql[name] = strings.Replace(text, part, instead, 1)
 	return strings.Contains(text, part)
 }
+
+// SendWith makes an effect and sends an argument behind it, with COMMIT or
+// before it.
+func (s *Store) SendWith(ctx context.Context, arg any, withCommit bool) error {
+	return s.transact(ctx, "test", false, mostWait, func(w *work) error {
+		w.queue.Queue("insert into " + s.options.Schema + ".effects values ('a', 'b')")
+		w.queue.Queue("select $1::bigint", arg)
+		if withCommit {
+			return nil
+		}
+		return w.send(ctx)
+	})
+}

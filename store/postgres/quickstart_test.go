@@ -108,7 +108,11 @@ func database(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := pool.Exec(ctx, "drop database "+name+" with (force)"); err != nil {
+		_, err := pool.Exec(ctx, "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", name)
+		if err == nil {
+			_, err = pool.Exec(ctx, "drop database "+name)
+		}
+		if err != nil {
 			t.Error(err)
 		}
 	})
