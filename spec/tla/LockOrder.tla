@@ -68,6 +68,8 @@ Statement == [
   charge        |-> <<Locks("deliveries", "NO KEY UPDATE", "ascending")>>,
   claim         |-> <<Locks("lanes", "NO KEY UPDATE", "held")>>,
   complete      |-> <<Locks("lanes", "KEY SHARE", "one"), Locks("deliveries", "UPDATE", "one")>>,
+  complete_alone |-> <<Locks("lanes", "KEY SHARE", "ascending"),
+                       Locks("deliveries", "UPDATE", "ascending")>>,
   complete_many |-> <<Locks("lanes", "KEY SHARE", "ascending"),
                       Locks("deliveries", "UPDATE", "ascending")>>,
   extend_lease  |-> <<Locks("lanes", "NO KEY UPDATE", "held")>>,
@@ -211,12 +213,17 @@ CompleteTogether(D) ==
     ** IF Rule("one pass") THEN All("complete_many", 2, "completions", D)
        ELSE {Of("complete_many", 2, Ascending(C) \o Ascending(D \ C)) : C \in SUBSET D}
 
+(* Runs that stand alone have a statement of their own. *)
+CompleteAlone(D) ==
+  All("complete_alone", 1, "shared", HomesOf(D)) ** All("complete_alone", 2, "completions", D)
+
 (* A row was refused: a statement for each lease, in the order of ids. *)
 CompleteApart(D) ==
   LET single(d) == One("complete_many", 1, Home[d]) \o One("complete_many", 2, d)
   IN {Concat([i \in 1..Len(q) |-> single(q[i])]) : q \in Ordered("apart", D)}
 
-CompleteMany == UNION {CompleteTogether(D) \cup CompleteApart(D) : D \in Some(Deliveries)}
+CompleteMany ==
+  UNION {CompleteTogether(D) \cup CompleteAlone(D) \cup CompleteApart(D) : D \in Some(Deliveries)}
 
 -----------------------------------------------------------------------------
 (* Publishers and handlers *)

@@ -227,8 +227,11 @@ func (p *pauses) reached(_ context.Context, call, step string) {
 // and its first lock: a part of the statement that is evaluated there, and the
 // same with a call of pause_at.
 var inside = map[storetest.Point]map[string][2]string{
-	storetest.LanesFound:    {"take_over": {"from c cross join lateral", "from (select c.*, relaybus.pause_at() as p from c offset 0) c cross join lateral"}},
-	storetest.CompleteBegan: {"complete_many": {"(select $1::int[])", "(select $1::int[] from (select relaybus.pause_at()) p)"}},
+	storetest.LanesFound: {"take_over": {"from c cross join lateral", "from (select c.*, relaybus.pause_at() as p from c offset 0) c cross join lateral"}},
+	storetest.CompleteBegan: {
+		"complete_many":  {"(select $1::int[])", "(select $1::int[] from (select relaybus.pause_at()) p)"},
+		"complete_alone": {"(select $1::int[])", "(select $1::int[] from (select relaybus.pause_at()) p)"},
+	},
 	storetest.EndBegan: {
 		"reschedule": {"x.lane = $1", "x.lane = (select $1::int + relaybus.pause_at())"},
 		"snooze":     {"x.lane = $1", "x.lane = (select $1::int + relaybus.pause_at())"},

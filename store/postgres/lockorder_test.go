@@ -236,6 +236,7 @@ func TestLockOrderSeesADifference(t *testing.T) {
 		{"take_over", "for update", "for no key update"},
 		{"complete_many", "order by f.id", ""},
 		{"complete_many", "ascending", ""},
+		{"complete_alone", "order by f.id", ""},
 		{"publish", "order by e.id", ""},
 		{"lock_slots", "for no key update", ""},
 		{"publish", "Locks: events", "Locks: slots"},

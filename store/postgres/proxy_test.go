@@ -335,6 +335,7 @@ func TestCallLost(t *testing.T) {
 	_ = p.proxy.listener.Close()
 	config := p.pool.Config()
 	config.ConnConfig.Host, config.ConnConfig.Port = "127.0.0.1", 1 // nobody listens there
+	config.ConnConfig.Fallbacks = nil                               // of a URL that leaves TLS to chance
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		t.Fatal(err)

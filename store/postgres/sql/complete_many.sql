@@ -13,8 +13,8 @@
 -- when that is not in this call, else 0, $9 number of its chain in this call,
 -- leases of a chain in order, $10 whether an earlier statement saw the row gone;
 -- $11 keep a history.
--- Returns per lease whether it may be Applied, whether it and all before it in
--- its chain were, and whether its row is gone.
+-- Returns the clock, and per lease that was not Applied whether it may be,
+-- whether it and all before it in its chain were, and whether its row is gone.
 with l as materialized (
   select q.fence, x.lane, x.in_flight || '{}' as in_flight, x.in_flight_claims || '{}' as in_flight_claims
     from unnest((select $1::int[]), (select $2::bigint[]), (select $3::uuid[])) with ordinality q(lane, epoch, holder, fence)
@@ -55,4 +55,7 @@ del as (
 kept as (
   insert into relaybus.completions (id, event_seq, handler, key, attempts)
   select id, event_seq, handler, key, attempts from del where $11)
-select g.n, g.ok, g.whole and (g.gone or g.id in (select id from del)), g.gone, clock_timestamp() from g
+select g.n, g.ok, g.applied, g.gone, now
+  from (select clock_timestamp() as now) c
+  left join (select g.*, g.whole and (g.gone or g.id in (select id from del)) as applied from g) g
+    on not (g.ok and g.applied)
