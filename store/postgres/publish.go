@@ -70,13 +70,22 @@ func (s *Store) write(ctx context.Context, tx pgx.Tx, p *publication, set *subsc
 		b.Queue(s.sql.named("lock_slots"), p.slots, max(s.options.PublishIdle, 0).Milliseconds()).QueryRow(p.readSlots)
 	}
 	handlers, list := set.deliveries(p)
-	b.Queue(s.sql.named("publish"), p.ids, p.types, p.keys, p.payloads, p.headers, handlers, pgtype.UUID{Bytes: set.version, Valid: true},
-		list.ids, list.handlers, list.lanes, list.dues, list.delays).Query(func(rows pgx.Rows) error {
+	b.Queue(s.sql.named("publish"), p.ids, p.types, someOf(p.keys), p.payloads, someOf(p.headers), handlers,
+		pgtype.UUID{Bytes: set.version, Valid: true}, list.ids, list.handlers, list.lanes, someOf(list.dues), someOf(list.delays)).Query(func(rows pgx.Rows) error {
 		written, err = p.read(rows)
 		return err
 	})
 	err = tx.SendBatch(ctx, b).Close()
 	return written, err
+}
+
+// someOf returns a column, or null when nothing stands in it: unnest fills it
+// up, and large batches do not carry it.
+func someOf[V any](column []*V) []*V {
+	if slices.ContainsFunc(column, func(v *V) bool { return v != nil }) {
+		return column
+	}
+	return nil
 }
 
 func newPublication(events []protocol.Event) (*publication, error) {

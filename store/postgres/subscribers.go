@@ -91,7 +91,7 @@ type deliveryList struct {
 	ids, handlers []string
 	lanes         []int32
 	dues          []*time.Time
-	delays        []pgtype.Interval
+	delays        []*pgtype.Interval
 }
 
 // deliveries returns what a publication becomes: per event its handlers, and
@@ -101,7 +101,7 @@ func (set *subscribers) deliveries(p *publication) (handlers []string, list *del
 	handlers = make([]string, n)
 	list = &deliveryList{
 		ids: make([]string, 0, n), handlers: make([]string, 0, n), lanes: make([]int32, 0, n),
-		dues: make([]*time.Time, 0, n), delays: make([]pgtype.Interval, 0, n),
+		dues: make([]*time.Time, 0, n), delays: make([]*pgtype.Interval, 0, n),
 	}
 	for i, id := range p.ids {
 		handlers[i] = "{}"
@@ -129,5 +129,10 @@ func (l *deliveryList) add(id, handler string, lane int32, due protocol.Due) {
 		t := due.At.Std()
 		at = &t
 	}
-	l.dues, l.delays = append(l.dues, at), append(l.delays, interval(max(due.Delay, 0)))
+	var delay *pgtype.Interval
+	if due.Delay > 0 {
+		d := interval(due.Delay)
+		delay = &d
+	}
+	l.dues, l.delays = append(l.dues, at), append(l.delays, delay)
 }

@@ -6,7 +6,7 @@
 -- Per event: $1 ids, $2 types, $3 keys (null: none), $4 payloads, $5 headers,
 -- $6 handlers as an array's text; $7 the set of subscriptions they are from; per
 -- delivery, an event's keys in the order of sequences: $8 event id, $9 handler,
--- $10 lane, $11 due time, $12 else the delay.
+-- $10 lane, $11 due time, $12 else the delay. $3, $5, $11, $12 null: all are.
 -- Returns whether the set is the one of now, and each event that was known.
 with now_valid as materialized (select version = $7 as holds from relaybus.subscriptions_version),
 ins as materialized (
