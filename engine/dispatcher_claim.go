@@ -20,6 +20,7 @@ type claimPlan struct {
 	// may still be applied: its not-after.
 	doubt     protocol.Time
 	cursor    LaneID // the rotation over held lanes continues behind it
+	behind    LaneID // the search for other lanes continues behind it
 	allMineAt Instant
 	timersSet bool
 	empty     int // held lanes asked in a row, for nothing, without asking for new ones
@@ -103,7 +104,7 @@ func (d *Dispatcher) sendClaim(at Instant, room int) {
 		AllMine:  d.claim.abandoned || at.reached(d.claim.allMineAt),
 		Running:  d.running(),
 		Handlers: d.handlerRooms(),
-		Room:     room, Limit: d.cfg.ClaimLimit,
+		Room:     room, Limit: d.cfg.ClaimLimit, Behind: d.claim.behind,
 	}
 	if d.claim.abandoned {
 		probeAllMine.Hit()
@@ -274,11 +275,29 @@ func (d *Dispatcher) adoptLanes(at, sent Instant, input *ClaimInput, reply *Clai
 			l.draining, l.avoid = true, true
 		}
 	}
+	d.claim.behind = lastTaken(reply.Lanes, input.Behind)
 	for i := range reply.Picks {
 		if l := d.lane(reply.Picks[i].Lease.Lane); l != nil {
 			l.fruitful, l.yielded = cut, at
 		}
 	}
+}
+
+// lastTaken returns the lane that a search behind a lane came to last: it goes
+// up, and on from the lowest.
+func lastTaken(lanes []ClaimedLane, behind LaneID) LaneID {
+	last, wrapped := behind, false
+	for i := range lanes {
+		if id := lanes[i].Lane; lanes[i].TakenOver {
+			switch low := id <= behind; {
+			case low && !wrapped:
+				last, wrapped = id, true
+			case low == wrapped:
+				last = max(last, id)
+			}
+		}
+	}
+	return last
 }
 
 // planNextClaim sets the poll interval, with jitter so that workers started

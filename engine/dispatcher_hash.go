@@ -27,7 +27,7 @@ func (d *Dispatcher) Hash() uint64 {
 		h.int(int64(tick))
 	}
 	h.int(int64(d.away), int64(d.probe.tries), int64(d.probe.next.Mono))
-	h.int(int64(d.claim.cursor), int64(d.claim.retry.tries), int64(d.claim.retry.next.Mono), int64(d.claim.empty))
+	h.int(int64(d.claim.cursor), int64(d.claim.behind), int64(d.claim.retry.tries), int64(d.claim.retry.next.Mono), int64(d.claim.empty))
 	if d.retention.armed {
 		h.int(int64(d.retention.tries), int64(d.retention.next.Mono))
 	}

@@ -36,7 +36,7 @@ func onBothFamilies(t *testing.T, body func(t *testing.T, store *simstore.Store)
 }
 
 // startBus starts a bus with what register registers; the test's end stops it.
-func startBus(t *testing.T, store *simstore.Store, register func(b *bus) error) *bus {
+func startBus(t *testing.T, store engine.TxStore[*simstore.Tx], register func(b *bus) error) *bus {
 	t.Helper()
 	b, err := engine.New(store, engine.Config{Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)

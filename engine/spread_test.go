@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,6 +39,52 @@ func TestEventsSpreadOverAllLanesDoNotWait(t *testing.T) {
 		slices.Sort(waited)
 		if p99 := waited[events*99/100]; p99 > 2*time.Second {
 			t.Errorf("one event in a hundred waited for %v or longer, with one published every 100 ms", p99)
+		}
+	})
+}
+
+// slowClaims is a store whose claims take as long as those of a busy server.
+type slowClaims struct{ *simstore.Store }
+
+func (s slowClaims) Claim(ctx context.Context, in engine.ClaimInput) (engine.ClaimReply, error) {
+	time.Sleep(10 * time.Millisecond)
+	return s.Store.Claim(ctx, in)
+}
+
+func (s slowClaims) Relinquish(ctx context.Context, in engine.RelinquishInput) (engine.RelinquishReply, error) {
+	time.Sleep(2 * time.Millisecond)
+	return s.Store.Relinquish(ctx, in)
+}
+
+// Of a thin stream each lane gives one event, and the next is in another. A claim
+// that asked those again which gave one before, and looked for others behind a
+// lane that had little to do with where the last one ended, made half of the
+// events wait for 300 ms and the slowest for a second.
+func TestThinStreamDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var waited []time.Duration
+		b := startBus(t, slowClaims{simstore.New()}, func(b *bus) error {
+			return engine.Handle(b, engine.Handler{Event: "e", Name: "h"}, func(_ context.Context, e engine.Event[[]byte]) error {
+				mu.Lock()
+				defer mu.Unlock()
+				waited = append(waited, time.Since(e.PublishedAt))
+				return nil
+			})
+		})
+		const events = 5000
+		for range events {
+			must(t, b.PublishNow(t.Context(), engine.Message{Type: "e"}))
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(10 * time.Second)
+		stop(t, b)
+		if len(waited) != events {
+			t.Fatalf("%d of %d events were handled", len(waited), events)
+		}
+		slices.Sort(waited)
+		if p99 := waited[events*99/100]; p99 > 300*time.Millisecond {
+			t.Errorf("one event in a hundred waited for %v or longer, half of them for %v", p99, waited[events/2])
 		}
 	})
 }

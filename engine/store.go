@@ -128,6 +128,9 @@ type ClaimInput struct {
 	Limit int
 	// MaxLanes bounds the lanes taken over by this call; 0: none.
 	MaxLanes int
+	// Behind is the lane behind which the search for those begins, going round
+	// all of the group; 0: anywhere. With it each gets its turn.
+	Behind LaneID
 	// Avoid are free lanes that this worker gave back because it lacks the
 	// handlers of their work; they are no candidates while the epoch stands.
 	Avoid []LaneEpoch
