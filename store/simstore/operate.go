@@ -97,6 +97,9 @@ func (q *requeueing) rows(ids []protocol.DeliveryID) error {
 			return err
 		}
 		a.Now = t.now
+		if err := lockHomes(&st, ids); err != nil {
+			return err
+		}
 		for _, id := range ids {
 			if q.in.Limit > 0 && *q.done+len(a.Requeued) >= q.in.Limit {
 				break
@@ -117,6 +120,29 @@ func (q *requeueing) rows(ids []protocol.DeliveryID) error {
 		*q.done += len(a.Requeued)
 	}
 	return err
+}
+
+// lockHomes locks the lanes of deliveries, ascending, ahead of the rows: a
+// takeover charges the rows of some lanes before it comes to others, and passes
+// over these. Snapshot stores know no locks to wait for.
+func lockHomes(st *stmt, ids []protocol.DeliveryID) error {
+	db := st.tx.db
+	if db.semantics == protocol.Snapshot {
+		return nil
+	}
+	var lanes []protocol.LaneID
+	for _, id := range ids {
+		if d := read(st, db.deliveries, id); d != nil {
+			lanes = append(lanes, d.Lane)
+		}
+	}
+	slices.Sort(lanes)
+	for _, lane := range slices.Compact(lanes) {
+		if _, err := lockTarget(st, db.lanes, lane, forKeyShare, wait, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func isDead(d *protocol.Delivery) bool { return d.Status == protocol.Dead }
@@ -180,12 +206,13 @@ type removing struct {
 	again bool
 }
 
-// all sweeps one batch after another until one was not full.
+// all sweeps one batch after another until one was not full. What was ended
+// before it could be locked belongs to a batch too.
 func (r *removing) all(swept *int) error {
 	for {
-		n, err := r.one()
+		found, n, err := r.one()
 		*swept += n
-		if err != nil || n < r.batch {
+		if err != nil || found < r.batch {
 			return err
 		}
 	}
@@ -197,14 +224,14 @@ const unsubscribed = "unsubscribed"
 func isRemoved(s *protocol.Subscription) bool { return s.Removed }
 
 // one marks the handler and sweeps one batch.
-func (r *removing) one() (int, error) {
+func (r *removing) one() (found, n int, err error) {
 	c, h := r.call, r.handler
 	a := protocol.Unsubscribe{EventHandler: h, Bury: r.bury, Reason: unsubscribed}
 	var qual func(*protocol.Subscription) bool
 	if r.again {
 		qual = isRemoved
 	}
-	err := c.transact(false, c.s.options.LockTimeout, func(t *Tx) error {
+	err = c.transact(false, c.s.options.LockTimeout, func(t *Tx) error {
 		st, err := t.statement(c.ctx, "mark removed")
 		if err != nil {
 			return err
@@ -226,26 +253,31 @@ func (r *removing) one() (int, error) {
 			return err
 		}
 		a.Now = t.now
-		if err := r.sweep(&st, &a); err != nil {
+		if found, err = r.sweep(&st, &a); err != nil {
 			return err
 		}
 		t.note(a, current)
 		return nil
 	})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return len(a.Swept), nil
+	return found, len(a.Swept), nil
 }
 
-// sweep buries or deletes pending rows of a removed handler.
-func (r *removing) sweep(st *stmt, a *protocol.Unsubscribe) error {
-	for _, id := range r.pendingOf(st, a.EventHandler, r.batch) {
+// sweep buries or deletes pending rows of a removed handler, and returns how
+// many it found.
+func (r *removing) sweep(st *stmt, a *protocol.Unsubscribe) (int, error) {
+	ids := r.pendingOf(st, a.EventHandler, r.batch)
+	if err := lockHomes(st, ids); err != nil {
+		return 0, err
+	}
+	for _, id := range ids {
 		d, err := lockTarget(st, r.db.deliveries, id, forUpdate, wait, func(d *protocol.Delivery) bool {
 			return d.Status == protocol.Pending
 		})
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if d == nil {
 			continue
@@ -263,7 +295,7 @@ func (r *removing) sweep(st *stmt, a *protocol.Unsubscribe) error {
 		st.tx.bump(&next)
 		update(st.tx, r.db.deliveries, id, &next)
 	}
-	return nil
+	return len(ids), nil
 }
 
 // pendingOf returns a batch of the pending deliveries of a handler, ascending.
