@@ -23,6 +23,10 @@ type Model[S comparable] interface {
 	Invariants() []Invariant[S]
 }
 
+// Rewinder is implemented by models that forget what Next needs of a state once
+// it was called for it. After Rewind, Init and Next go from the start again.
+type Rewinder interface{ Rewind() }
+
 // Invariant is a predicate that has to hold in every reachable state.
 type Invariant[S comparable] struct {
 	Name  string
@@ -147,17 +151,26 @@ func (x *explorer[S]) visit(parent int, s S) {
 // trace tells the way to state i. Which action led from one state to the next
 // is found by taking the step again.
 func (x *explorer[S]) trace(i int) []string {
+	if r, ok := x.model.(Rewinder); ok {
+		r.Rewind()
+		x.model.Init(func(S) {})
+	}
+	return x.steps(i)
+}
+
+func (x *explorer[S]) steps(i int) []string {
 	s, parent := x.seen.state(i), x.seen.parent(i)
 	if parent == none {
 		return []string{fmt.Sprintf("Init: %+v", s)}
 	}
+	before := x.steps(parent)
 	var by string
 	x.model.Next(x.seen.state(parent), func(action string, next S) {
 		if by == "" && next == s {
 			by = action
 		}
 	})
-	return append(x.trace(parent), fmt.Sprintf("%s: %+v", by, s))
+	return append(before, fmt.Sprintf("%s: %+v", by, s))
 }
 
 // table is the set of states seen, numbered in the order in which they came.

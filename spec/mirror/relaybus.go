@@ -276,7 +276,11 @@ func (m *relaybus) Next(s relayState, step func(string, relayState)) {
 	}
 	t.operates()
 	t.strikes()
+	m.worlds[s] = nil // it is not taken from here again: a world is ten times its key
 }
+
+// Rewind implements Rewinder.
+func (m *relaybus) Rewind() { clear(m.worlds) }
 
 // relayTurn finds the steps from one world.
 type relayTurn struct {

@@ -40,7 +40,7 @@ func run(_ context.Context, args []string, stdout, stderr io.Writer) int {
 	f.StringVar(&s.dir, "dir", "spec/tla", "the `folder` of the modules, configs and suite.txt")
 	f.BoolVar(&s.full, "full", false, "run the large configs too")
 	f.BoolVar(&s.verbose, "v", false, "print counterexamples")
-	f.IntVar(&s.limit, "limit", 16_000_000, "stop a config at this many `states`; each takes up to 300 bytes")
+	f.IntVar(&s.limit, "limit", 16_000_000, "stop a config at this many `states`; each takes up to 300 bytes, of Relaybus a kilobyte")
 	if code, ok := f.Read(args); !ok {
 		return code
 	}
