@@ -25,7 +25,7 @@ import (
 func BenchmarkGoals(b *testing.B) {
 	url := os.Getenv("RELAYBUS_DATABASE_URL")
 	if url == "" {
-		url = testdb.Private(b).URL
+		url = testdb.Durable(b).URL
 	}
 	g := &goals{b: b, url: url, table: tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)}
 	g.buildWorker()

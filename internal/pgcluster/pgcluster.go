@@ -35,6 +35,7 @@ type Cluster struct {
 	port     int
 	as       *syscall.Credential // the user that it runs as, nil: this one
 	small    Volume              // the part on a small disk, "" when there is none
+	durable  bool                // with fsync and full-page images
 
 	stop  io.WriteCloser // of the shell beside the server
 	ended chan struct{}  // closed when the server has ended
@@ -47,6 +48,16 @@ func New(bin string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.started(c.initialise())
+}
+
+// NewDurable is New with fsync and full-page images, for measurements.
+func NewDurable(bin string) (*Cluster, error) {
+	c, err := newFolder(bin)
+	if err != nil {
+		return nil, err
+	}
+	c.durable = true
 	return c.started(c.initialise())
 }
 
@@ -161,10 +172,13 @@ wait $reader
 // Start starts the server, again after Stop, and waits until it lets somebody
 // in.
 func (c *Cluster) Start() error {
-	cmd := c.command("/bin/sh", "-c", beside, c.dir,
+	args := []string{"-c", beside, c.dir,
 		filepath.Join(c.bin, "postgres"), "-D", c.data(), "-p", strconv.Itoa(c.port),
-		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "max_connections=300",
-		"-c", "fsync=off", "-c", "full_page_writes=off")
+		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "max_connections=300"}
+	if !c.durable {
+		args = append(args, "-c", "fsync=off", "-c", "full_page_writes=off")
+	}
+	cmd := c.command("/bin/sh", args...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return err

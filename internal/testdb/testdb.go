@@ -85,9 +85,14 @@ func Postgres(t testing.TB, v Version) *Server {
 
 // Private starts a server of the test's own, which it may stop and start. A
 // server that the environment names is nobody's to stop.
-func Private(t testing.TB) *Server {
+func Private(t testing.TB) *Server { return privateOf(t, pgcluster.New) }
+
+// Durable is Private with fsync and full-page images, for measurements.
+func Durable(t testing.TB) *Server { return privateOf(t, pgcluster.NewDurable) }
+
+func privateOf(t testing.TB, start starter) *Server {
 	t.Helper()
-	s, err := private(pgcluster.New)
+	s, err := private(start)
 	if err != nil {
 		t.Fatal(err)
 	}
