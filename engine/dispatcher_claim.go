@@ -131,10 +131,11 @@ func (d *Dispatcher) sendClaim(at Instant, room int) {
 // ones as far as those that had more to give do not fill the claim.
 func (d *Dispatcher) chooseLanes(at Instant, in *ClaimInput) {
 	fruitful := 0
+	expire := d.letsExpire(at)
 	start, _ := d.laneIndex(d.claim.cursor + 1)
 	for i := range d.lanes {
 		l := d.lanes[(start+i)%len(d.lanes)]
-		if d.letsExpire(at, l.LaneEpoch) {
+		if slices.Contains(expire, l.LaneEpoch) {
 			in.LetExpire = append(in.LetExpire, l.Lane)
 		} else if l.draining {
 			in.Draining = append(in.Draining, l.Lane)

@@ -104,18 +104,18 @@ func (d *Dispatcher) fenceExpired(at Instant) {
 	}
 }
 
-// letsExpire reports whether the lane has an end that stayed unknown for a
-// whole lease: renewing it would keep everybody else from finding out.
-func (d *Dispatcher) letsExpire(at Instant, id LaneEpoch) bool {
+// letsExpire returns the lanes with an end that stayed unknown for a whole
+// lease: renewing one would keep everybody else from finding out.
+func (d *Dispatcher) letsExpire(at Instant) (lanes []LaneEpoch) {
 	if mutant.On("expiring-lane-renewed") {
-		return false
+		return nil
 	}
 	for _, c := range d.chains {
-		if c.lane == id && c.unknownFor(at) >= d.cfg.Lease {
-			return true
+		if c.unknownFor(at) >= d.cfg.Lease {
+			lanes = append(lanes, c.lane)
 		}
 	}
-	return false
+	return lanes
 }
 
 // extendLeases renews the lanes that no claim renewed for a third of the
@@ -129,12 +129,13 @@ func (d *Dispatcher) extendLeases(at Instant) {
 		return
 	}
 	var stale []LaneEpoch
+	expire := d.letsExpire(at)
 	for _, l := range d.lanes {
 		if wait := d.cfg.Lease/3 - (at.Mono - l.renewed.Mono); wait > 0 {
 			d.wake.in(wait)
 			continue
 		}
-		if d.letsExpire(at, l.LaneEpoch) {
+		if slices.Contains(expire, l.LaneEpoch) {
 			probeLetExpire.Hit()
 			continue
 		}

@@ -20,7 +20,10 @@ import (
 // Finish.tla, action CompleteMany. Locks: the lanes FOR KEY SHARE, ascending,
 // then the deliveries.
 func (s *Store) CompleteMany(ctx context.Context, in engine.CompleteManyInput) (engine.CompleteManyReply, error) {
-	b := &batch{s: s, leases: in.Leases, judged: make([]judgement, len(in.Leases))}
+	b := &batch{s: s, leases: in.Leases, judged: make([]judgement, len(in.Leases)), place: make(map[protocol.DeliveryID]int, len(in.Leases))}
+	for i := range slices.Backward(in.Leases) {
+		b.place[in.Leases[i].Delivery] = i
+	}
 	open := b.open()
 	for tries := 0; len(open) > 0; tries++ {
 		if tries == mostLooks {
@@ -50,6 +53,7 @@ type batch struct {
 	s      *Store
 	leases []engine.Lease
 	judged []judgement
+	place  map[protocol.DeliveryID]int // of a delivery's lease, the first one
 	now    protocol.Time
 }
 
@@ -117,11 +121,10 @@ func (b *batch) apart(ctx context.Context, w *work, which []int) error {
 // before returns the index of lease i's predecessor in the call, −1 when it is
 // not there.
 func (b *batch) before(i int) int {
-	after := b.leases[i].After
-	if after == 0 {
-		return -1
+	if j, known := b.place[b.leases[i].After]; known && j < i {
+		return j
 	}
-	return slices.IndexFunc(b.leases[:i], func(l engine.Lease) bool { return l.Delivery == after })
+	return -1
 }
 
 // fenceOf is what the lease of a lane says of it.
@@ -159,10 +162,11 @@ func (b *batch) queue(w *work, which []int) {
 		fence[n] = number[fenceOf{l.Lane, l.Epoch, l.Holder}]
 		chain[n], gone[n] = int32(n), b.judged[i].gone
 		alone = alone && l.After == 0
-		if j := slices.Index(which, b.before(i)); j >= 0 {
-			chain[n] = chain[j]
-		} else {
-			after[n] = int64(l.After)
+		after[n] = int64(l.After)
+		if before := b.before(i); before >= 0 {
+			if j, here := slices.BinarySearch(which, before); here {
+				chain[n], after[n] = chain[j], 0
+			}
 		}
 	}
 	if alone {

@@ -19,6 +19,7 @@ type claiming struct {
 	ctx    context.Context
 	in     *engine.ClaimInput
 	picker *picker
+	runs   map[protocol.LaneID][]*engine.Running // what the worker states, by lane
 	reply  engine.ClaimReply
 	taken  int // lanes taken over so far
 }
@@ -182,7 +183,7 @@ func (k *claiming) write(lanes []*lane) {
 	var seqs []int64
 	for i, l := range lanes {
 		renews[i] = l.renew
-		for _, f := range l.keeping(k.in.Running) {
+		for _, f := range l.keeping(k.running(l.id)) {
 			list.add(l.id, f)
 		}
 		for _, c := range l.picked {
@@ -202,14 +203,26 @@ func (k *claiming) write(lanes []*lane) {
 
 // keeping returns in_flight ∩ running. Only the store's record keeps a lease,
 // so a claim can never add what the lane does not list.
-func (l *lane) keeping(running []engine.Running) []protocol.InFlight {
+func (l *lane) keeping(running []*engine.Running) []protocol.InFlight {
 	l.kept = l.kept[:0]
-	for i := range running {
-		if r := &running[i]; r.Lane == l.id && slices.Contains(l.inFlight, r.InFlight) {
+	for _, r := range running {
+		if slices.Contains(l.inFlight, r.InFlight) {
 			l.kept = append(l.kept, r.InFlight)
 		}
 	}
 	return l.kept
+}
+
+// running returns what the worker states for a lane.
+func (k *claiming) running(id protocol.LaneID) []*engine.Running {
+	if k.runs == nil {
+		k.runs = map[protocol.LaneID][]*engine.Running{}
+		for i := range k.in.Running {
+			r := &k.in.Running[i]
+			k.runs[r.Lane] = append(k.runs[r.Lane], r)
+		}
+	}
+	return k.runs[id]
 }
 
 // answer puts lanes that are held now into the reply.
@@ -226,8 +239,8 @@ func (k *claiming) answer(lanes []*lane, clock protocol.Time) {
 			ExpiresAt: expires, TakenOver: l.takenOver, Lacking: l.lacking,
 		})
 		r.Stuck += len(l.stuck) - len(l.unstuck)
-		for i := range k.in.Running {
-			if run := &k.in.Running[i]; run.Lane == l.id && !slices.Contains(l.kept, run.InFlight) {
+		for _, run := range k.running(l.id) {
+			if !slices.Contains(l.kept, run.InFlight) {
 				r.LeaseLost = append(r.LeaseLost, *run)
 			}
 		}
@@ -253,11 +266,24 @@ func (k *claiming) readEvents(lanes []*lane, picked []*candidate) func(pgx.Rows)
 		for _, l := range lanes {
 			at[l.id] = l
 		}
+		given := map[*protocol.Event]bool{}
 		for _, c := range picked {
-			k.reply.Picks = append(k.reply.Picks, k.picked(at[c.lane], c, events[c.seq]))
+			e := events[c.seq]
+			if e != nil && given[e] { // two handlers of one event may change theirs
+				e = copyOf(e)
+			}
+			given[e] = true
+			k.reply.Picks = append(k.reply.Picks, k.picked(at[c.lane], c, e))
 		}
 		return nil
 	}
+}
+
+func copyOf(e *protocol.Event) *protocol.Event {
+	own := *e
+	own.Payload = slices.Clone(e.Payload)
+	own.Headers = slices.Clone(e.Headers)
+	return &own
 }
 
 func (k *claiming) picked(l *lane, c *candidate, e *protocol.Event) engine.Picked {
@@ -267,10 +293,6 @@ func (k *claiming) picked(l *lane, c *candidate, e *protocol.Event) engine.Picke
 	}
 	if e != nil {
 		d.Event = e.ID
-		own := *e // two handlers of one event may change theirs
-		own.Payload = slices.Clone(e.Payload)
-		own.Headers = slices.Clone(e.Headers)
-		e = &own
 	}
 	return engine.Picked{
 		Delivery: d, Event: e,

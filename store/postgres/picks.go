@@ -38,7 +38,7 @@ type picker struct {
 	in      *engine.ClaimInput
 	room    map[string]int     // per handler of the worker
 	running map[chainName]bool // keys of which something runs
-	runs    []int64            // deliveries that the worker states
+	runs    []int64            // deliveries that the worker states, ascending
 	chains  int                // more chains this call may grant
 	left    int                // more deliveries this call may grant
 	suspect bool               // no further suspect may be granted
@@ -59,6 +59,7 @@ func newPicker(in *engine.ClaimInput) *picker {
 			p.running[chainName{r.Key, r.Handler}] = true
 		}
 	}
+	slices.Sort(p.runs)
 	return p
 }
 
@@ -220,7 +221,12 @@ func (p *picker) pickable(l *lane, c *candidate) bool {
 	}
 	return c.isDue && p.room[c.handler] > 0 &&
 		(c.key == "" || !p.running[chainName{c.key, c.handler}]) &&
-		!slices.Contains(l.stuck, c.id) && !slices.Contains(p.runs, int64(c.id))
+		!slices.Contains(l.stuck, c.id) && !p.runsAlready(c.id)
+}
+
+func (p *picker) runsAlready(id protocol.DeliveryID) bool {
+	_, runs := slices.BinarySearch(p.runs, int64(id))
+	return runs
 }
 
 // choose takes from the candidates, in order, what there is room for. The
@@ -278,7 +284,7 @@ func (k *claiming) followers(at map[protocol.LaneID]*lane, heads []*candidate) (
 			h := heads[i]
 			c.lane, c.key, c.handler, c.due = h.lane, h.key, h.handler, stored(due)
 			ended[i] = ended[i] || !c.isDue || c.charged() || slices.Contains(at[c.lane].stuck, c.id) ||
-				slices.Contains(k.picker.runs, int64(c.id))
+				k.picker.runsAlready(c.id)
 			if !ended[i] {
 				tails[i] = append(tails[i], c)
 			}
