@@ -322,11 +322,18 @@ func (s *Store) InTxWith(ctx context.Context, o pgx.TxOptions, fn func(ctx conte
 	// The locks of a handler that hangs must not outlive its run: the server
 	// rolls back when the connection ends. Only the socket may be touched
 	// while another goroutine uses the connection.
-	socket := conn.Conn().PgConn().Conn()
-	stop := context.AfterFunc(ctx, func() { _ = socket.Close() })
+	socket, closed := conn.Conn().PgConn().Conn(), make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = socket.Close()
+		close(closed)
+	})
 	err = fn(ctx, tx)
-	if !stop() && err == nil {
-		err = context.Cause(ctx)
+	if !stop() {
+		<-closed
+		_ = conn.Conn().Close(ctx) // or the pool would give out a connection without a socket
+		if err == nil {
+			err = context.Cause(ctx)
+		}
 	}
 	if err != nil {
 		rollback(tx)
