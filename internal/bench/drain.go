@@ -152,12 +152,9 @@ type crew struct {
 func (r *run) hire(ctx context.Context, jobs []job) (*crew, error) {
 	c := &crew{}
 	if len(jobs) == 1 {
-		w, err := newWorker(ctx, jobs[0])
-		if err != nil {
-			return nil, err
-		}
+		w, err := startWorker(ctx, jobs[0])
 		c.here = append(c.here, w)
-		return c, w.bus.Start(ctx)
+		return c, err
 	}
 	if len(r.o.Worker) == 0 {
 		return nil, fmt.Errorf("bench: several processes need a command that runs a worker")

@@ -15,11 +15,8 @@ import (
 // return of COMMIT to the start of the handler.
 func (r *run) latency(ctx context.Context) error {
 	return r.in(ctx, func(p *place) error {
-		w, err := newWorker(ctx, r.job(p))
+		w, err := startWorker(ctx, r.job(p))
 		if err != nil {
-			return err
-		}
-		if err := w.bus.Start(ctx); err != nil {
 			return err
 		}
 		committed, published := r.publishSteadily(ctx, w, 1000)
@@ -96,11 +93,8 @@ func (w *worker) publish(ctx context.Context, i int) error {
 // mixed publishes in batches of 100 while a worker handles them.
 func (r *run) mixed(ctx context.Context) error {
 	return r.in(ctx, func(p *place) error {
-		w, err := newWorker(ctx, r.job(p))
+		w, err := startWorker(ctx, r.job(p))
 		if err != nil {
-			return err
-		}
-		if err := w.bus.Start(ctx); err != nil {
 			return err
 		}
 		n := 0

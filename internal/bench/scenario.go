@@ -237,11 +237,8 @@ func (r *run) backlog(ctx context.Context) error {
 
 // firstOnes runs a worker until it has handled n, and returns the rate.
 func (r *run) firstOnes(ctx context.Context, p *place, n int) (float64, error) {
-	w, err := newWorker(ctx, r.job(p))
+	w, err := startWorker(ctx, r.job(p))
 	if err != nil {
-		return 0, err
-	}
-	if err := w.bus.Start(ctx); err != nil {
 		return 0, err
 	}
 	for w.n.Load() < int64(n) {
@@ -305,11 +302,8 @@ func (r *run) slowFlush(ctx context.Context) error {
 // idle counts the statements of a worker without work.
 func (r *run) idle(ctx context.Context) error {
 	return r.in(ctx, func(p *place) error {
-		w, err := newWorker(ctx, r.job(p))
+		w, err := startWorker(ctx, r.job(p))
 		if err != nil {
-			return err
-		}
-		if err := w.bus.Start(ctx); err != nil {
 			return err
 		}
 		if err := sleep(ctx, time.Second); err != nil { // the start

@@ -63,6 +63,15 @@ type worker struct {
 	n    atomic.Int64
 }
 
+// startWorker returns a worker that works.
+func startWorker(ctx context.Context, j job) (*worker, error) {
+	w, err := newWorker(ctx, j)
+	if err == nil {
+		err = w.bus.Start(ctx)
+	}
+	return w, err
+}
+
 func newWorker(ctx context.Context, j job) (*worker, error) {
 	w := &worker{job: j}
 	config, err := pgxpool.ParseConfig(j.URL)
@@ -101,6 +110,7 @@ func (w *worker) handle(_ context.Context, e engine.Event[int]) error {
 // stop ends the bus in good order and returns what it saw.
 func (w *worker) stop(ctx context.Context) (report, error) {
 	err := w.bus.Stop(ctx)
+	w.store.Close()
 	w.pool.Close()
 	return report{Runs: w.runs, Statements: w.count.n.Load()}, err
 }
@@ -140,11 +150,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := commands.Decode(&j); err != nil {
 		return fmt.Errorf("bench: worker: %w", err)
 	}
-	w, err := newWorker(ctx, j)
+	w, err := startWorker(ctx, j)
 	if err != nil {
-		return err
-	}
-	if err := w.bus.Start(ctx); err != nil {
 		return err
 	}
 	_, _ = io.Copy(io.Discard, in)
