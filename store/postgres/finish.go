@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -182,7 +183,9 @@ func (b *batch) queue(w *work, which []int) {
 func (b *batch) read(which []int) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		left := map[int]bool{}
+		answered := false
 		for rows.Next() {
+			answered = true
 			var n *int
 			var ok, applied, gone *bool
 			var now time.Time
@@ -200,6 +203,9 @@ func (b *batch) read(which []int) func(pgx.Rows) error {
 		}
 		if err := rows.Err(); err != nil {
 			return err
+		}
+		if !answered { // silence must not read as success
+			return errors.New("the server returned no row, not even the clock's")
 		}
 		for _, i := range which {
 			if !left[i] {

@@ -15,7 +15,7 @@ import (
 )
 
 // publication is the events of one Publish, each id once, one slice per
-// column, and what they become under one set of subscriptions.
+// column.
 type publication struct {
 	ids, types []string
 	keys       []*string

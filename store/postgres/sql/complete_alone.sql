@@ -37,4 +37,4 @@ select f.n, f.ok, f.whole, f.row_id is null, now
   from (select clock_timestamp() as now) c
   left join (
     select f.*, case when f.row_id is null then f.gone else f.id in (select id from del) end as whole from f) f
-    on not (f.ok and f.whole)
+    on (f.ok and f.whole) is not true

@@ -58,4 +58,4 @@ kept as (
 select g.n, g.ok, g.applied, g.gone, now
   from (select clock_timestamp() as now) c
   left join (select g.*, g.whole and (g.gone or g.id in (select id from del)) as applied from g) g
-    on not (g.ok and g.applied)
+    on (g.ok and g.applied) is not true
