@@ -217,6 +217,7 @@ func (d *Dispatcher) claimReturned(at Instant, c *call, input ClaimInput, in Cal
 // retryable error counts as unknown; but then nothing more is to come.
 func (d *Dispatcher) abandonClaim(at Instant, notAfter protocol.Time, err error) {
 	d.claim.abandoned = true
+	d.claim.behind = 0 // the next search begins elsewhere: this one may have met a lane that fails
 	d.claim.retry.failed(d, at)
 	if !isRetryable(err) && !IsDefinite(err) && !mutant.On("late-claim-forgotten") {
 		probeAbandoned.Hit()
@@ -276,7 +277,7 @@ func (d *Dispatcher) adoptLanes(at, sent Instant, input *ClaimInput, reply *Clai
 			l.draining, l.avoid = true, true
 		}
 	}
-	d.claim.behind = lastTaken(reply.Lanes, input.Behind)
+	d.claim.behind = lastTaken(reply, input.Behind)
 	for i := range reply.Picks {
 		if l := d.lane(reply.Picks[i].Lease.Lane); l != nil {
 			l.fruitful, l.yielded = cut, at
@@ -285,18 +286,22 @@ func (d *Dispatcher) adoptLanes(at, sent Instant, input *ClaimInput, reply *Clai
 }
 
 // lastTaken returns the lane that a search behind a lane came to last: it goes
-// up, and on from the lowest.
-func lastTaken(lanes []ClaimedLane, behind LaneID) LaneID {
-	last, wrapped := behind, false
-	for i := range lanes {
-		if id := lanes[i].Lane; lanes[i].TakenOver {
-			switch low := id <= behind; {
-			case low && !wrapped:
-				last, wrapped = id, true
-			case low == wrapped:
-				last = max(last, id)
-			}
+// up, and on from the lowest. What gave nothing and went back counts, or the
+// next search would find it first again.
+func lastTaken(reply *ClaimReply, behind LaneID) LaneID {
+	last, round := behind, false
+	came := func(id LaneID) {
+		if again := id <= behind; again && !round || again == round && id > last {
+			last, round = id, again
 		}
+	}
+	for i := range reply.Lanes {
+		if reply.Lanes[i].TakenOver {
+			came(reply.Lanes[i].Lane)
+		}
+	}
+	for _, l := range reply.GivenBack {
+		came(l.Lane)
 	}
 	return last
 }

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/relaybus-go/relaybus/engine"
+	"github.com/relaybus-go/relaybus/engine/protocol"
 	"github.com/relaybus-go/relaybus/store/simstore"
 )
 
@@ -87,4 +89,61 @@ func TestThinStreamDoesNotWait(t *testing.T) {
 			t.Errorf("one event in a hundred waited for %v or longer, half of them for %v", p99, waited[events/2])
 		}
 	})
+}
+
+// badLane is a store in which a search for lanes that comes to lane 104 is in
+// trouble: it fails, or it takes the lane over and gives it back.
+type badLane struct {
+	*simstore.Store
+	fails bool
+}
+
+const bad = 104
+
+func (s badLane) Claim(ctx context.Context, in engine.ClaimInput) (engine.ClaimReply, error) {
+	if in.MaxLanes == 0 || in.Behind == 0 || (bad-in.Behind-1+256)%256 >= 8 {
+		return s.Store.Claim(ctx, in)
+	}
+	if s.fails {
+		return engine.ClaimReply{}, fmt.Errorf("a row is locked: %w", engine.ErrRetryable)
+	}
+	in.MaxLanes = 0
+	reply, err := s.Store.Claim(ctx, in)
+	reply.GivenBack = append(reply.GivenBack, engine.LaneEpoch{Lane: bad})
+	return reply, err
+}
+
+// A lane that cannot be had, or that gives nothing, does not keep the search
+// for lanes from those behind it.
+func TestLanesBehindABadOneDoNotWait(t *testing.T) {
+	for name, fails := range map[string]bool{"fails": true, "gives nothing": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ran := map[string]bool{}
+				b := startBus(t, badLane{simstore.New(), fails}, func(b *bus) error {
+					return engine.Handle(b, engine.Handler{Event: "e", Name: "h", Concurrency: 1}, func(_ context.Context, e engine.Event[[]byte]) error {
+						ran[e.Key] = true
+						return nil
+					})
+				})
+				for _, lane := range []engine.LaneID{100, 200} {
+					must(t, b.PublishNow(t.Context(), engine.Message{Type: "e", Key: keyOf(lane)}))
+					time.Sleep(time.Minute)
+				}
+				stop(t, b)
+				if !ran[keyOf(100)] || !ran[keyOf(200)] {
+					t.Errorf("of lanes 100 and 200 only these were served: %v", ran)
+				}
+			})
+		})
+	}
+}
+
+// keyOf returns a key of the lane.
+func keyOf(lane engine.LaneID) string {
+	for i := 0; ; i++ {
+		if key := fmt.Sprint("k", i); protocol.LaneOf(0, protocol.DefaultLanes, key, "") == lane {
+			return key
+		}
+	}
 }

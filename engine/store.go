@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/binary"
 	"time"
 
 	"github.com/relaybus-go/relaybus/engine/protocol"
@@ -129,7 +130,8 @@ type ClaimInput struct {
 	// MaxLanes bounds the lanes taken over by this call; 0: none.
 	MaxLanes int
 	// Behind is the lane behind which the search for those begins, going round
-	// all of the group; 0: anywhere. With it each gets its turn.
+	// all of the group, so that each gets its turn. 0: not where the last call
+	// began, since a lane there may have made it fail.
 	Behind LaneID
 	// Avoid are free lanes that this worker gave back because it lacks the
 	// handlers of their work; they are no candidates while the epoch stands.
@@ -137,6 +139,15 @@ type ClaimInput struct {
 	// RetryStuck asks the store to try the ends and charges it refused again,
 	// of the lanes named and of free ones, which are candidates for it.
 	RetryStuck bool
+}
+
+// SearchFrom returns the lane at which a store begins its search for lanes to
+// take over, counted from the first of a group of so many.
+func (in *ClaimInput) SearchFrom(lanes int) int {
+	if in.Behind != 0 {
+		return (int(in.Behind) + 1) % lanes
+	}
+	return int((uint64(binary.LittleEndian.Uint32(in.Holder[:])) + uint64(in.Number)) % uint64(lanes))
 }
 
 // Picked is a delivery that a claim granted, with its event.

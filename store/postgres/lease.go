@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -334,10 +333,7 @@ func (k *claiming) lockFree(want int) ([]*lane, error) {
 		avoid.add(l.Lane, protocol.InFlight{Claim: l.Epoch})
 	}
 	first := k.in.Group * protocol.DefaultLanes
-	start := int32((uint64(binary.LittleEndian.Uint32(k.in.Holder[:])) + uint64(k.in.Number)) % protocol.DefaultLanes)
-	if k.in.Behind != 0 {
-		start = (int32(k.in.Behind) + 1) % protocol.DefaultLanes
-	}
+	start := k.in.SearchFrom(protocol.DefaultLanes)
 	k.pause(k.ctx, "find lanes")
 	k.later("take_over", scanLanes(&lanes), first, first+protocol.DefaultLanes, start, uuid(k.in.Holder), k.in.Owner,
 		k.in.Number, interval(k.in.TTL), want, k.picker.withRoom(), k.in.SuspectRunning, k.in.RetryStuck,

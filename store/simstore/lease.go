@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -69,10 +68,7 @@ func (s *Store) Claim(ctx context.Context, in engine.ClaimInput) (engine.ClaimRe
 	var k *claiming
 	err := s.serve(ctx, "Claim", func(c *call) error {
 		k = &claiming{call: c, in: &in, picker: newPicker(c.db, &in), handlers: handlersWithRoom(&in)}
-		k.start = int((uint64(binary.LittleEndian.Uint32(in.Holder[:])) + uint64(in.Number)) % uint64(s.options.Lanes))
-		if in.Behind != 0 {
-			k.start = int((int32(in.Behind) + 1) % s.options.Lanes)
-		}
+		k.start = in.SearchFrom(int(s.options.Lanes))
 		if c.db.semantics == protocol.Snapshot {
 			return k.snapshot()
 		}

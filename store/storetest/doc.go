@@ -54,6 +54,9 @@
 //   - Which due rows a claim picks, how many, and whether followers come with a
 //     head is the store's choice, as far as the protocol allows. That everything
 //     comes in the end is asked.
+//   - Where the search for lanes to take over begins is
+//     [engine.ClaimInput.SearchFrom]. A store may begin elsewhere, but not always
+//     at the same lane: one that fails would keep it from all others.
 //   - Lock waits end: a lock timeout well under 20 s, which bounds a case.
 //
 // # What the suite needs of the test's server
