@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/relaybus-go/relaybus/engine"
+	"github.com/relaybus-go/relaybus/engine/protocol"
 )
 
 // CatalogText is what catalog.sql finds, in the form of schema.txt.
@@ -19,7 +20,7 @@ func CatalogText(ctx context.Context, pool *pgxpool.Pool, o Options) (string, er
 		return "", err
 	}
 	var b strings.Builder
-	err = s.look(ctx, "catalog", func(tx pgx.Tx) error {
+	err = s.look(ctx, "catalog", func(tx pgx.Tx, _ protocol.Time) error {
 		is, err := s.catalog(ctx, tx)
 		for _, name := range slices.Sorted(maps.Keys(is)) {
 			b.WriteString(name + ": " + is[name] + "\n")
@@ -38,7 +39,7 @@ func VersionError(version, latest int64) error {
 func (s *Store) Plan(ctx context.Context, name string, args ...any) (string, error) {
 	var b strings.Builder
 	s.sql["explained"] = "explain (verbose, costs off) " + s.sql.named(name)
-	err := s.look(ctx, "explain", func(tx pgx.Tx) error {
+	err := s.look(ctx, "explain", func(tx pgx.Tx, _ protocol.Time) error {
 		return s.each(ctx, tx, "explained", func(rows pgx.Rows) error {
 			var line string
 			err := rows.Scan(&line)

@@ -52,10 +52,8 @@ func (s *Store) Lanes(ctx context.Context, state LaneState) (LanesReply, error) 
 	default:
 		return reply, fmt.Errorf("postgres: lanes: %w: state %q", engine.ErrInvalid, state)
 	}
-	err := s.look(ctx, "lanes", func(tx pgx.Tx) error {
-		if err := tx.QueryRow(ctx, "select now()").Scan(scanTime{&reply.Now}); err != nil {
-			return err
-		}
+	err := s.look(ctx, "lanes", func(tx pgx.Tx, now protocol.Time) error {
+		reply.Now = now
 		return s.each(ctx, tx, "lanes", func(rows pgx.Rows) error {
 			l, err := scanLane(rows)
 			reply.Lanes = append(reply.Lanes, l)
@@ -96,10 +94,8 @@ type SubscriptionsReply struct {
 // Subscriptions returns all subscriptions, the removed ones too.
 func (s *Store) Subscriptions(ctx context.Context) (SubscriptionsReply, error) {
 	var reply SubscriptionsReply
-	err := s.look(ctx, "subscriptions", func(tx pgx.Tx) error {
-		if err := tx.QueryRow(ctx, "select now()").Scan(scanTime{&reply.Now}); err != nil {
-			return err
-		}
+	err := s.look(ctx, "subscriptions", func(tx pgx.Tx, now protocol.Time) error {
+		reply.Now = now
 		return s.each(ctx, tx, "subscriptions", func(rows pgx.Rows) error {
 			var n Subscription
 			err := rows.Scan(&n.Event, &n.Handler, &n.Group, scanTime{&n.SeenAt}, &n.Removed)
@@ -139,10 +135,8 @@ type Completion struct {
 // Show returns one delivery with its event and its lane, in one snapshot.
 func (s *Store) Show(ctx context.Context, id engine.DeliveryID) (Shown, error) {
 	var shown Shown
-	err := s.look(ctx, "show", func(tx pgx.Tx) error {
-		if err := tx.QueryRow(ctx, "select now()").Scan(scanTime{&shown.Now}); err != nil {
-			return err
-		}
+	err := s.look(ctx, "show", func(tx pgx.Tx, now protocol.Time) error {
+		shown.Now = now
 		err := s.each(ctx, tx, "list", func(rows pgx.Rows) error {
 			l, err := scanListed(rows)
 			if l.Delivery.ID == id {

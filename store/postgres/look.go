@@ -12,17 +12,18 @@ import (
 	"github.com/relaybus-go/relaybus/engine/protocol"
 )
 
-// look runs fn in one read-only snapshot. Plans are made for the arguments,
+// look runs fn in one read-only snapshot, which is of the time now. Plans are made for the arguments,
 // so that a filter that is not given costs nothing; compiling them would cost
 // more than it saves.
-func (s *Store) look(ctx context.Context, call string, fn func(tx pgx.Tx) error) error {
+func (s *Store) look(ctx context.Context, call string, fn func(tx pgx.Tx, now protocol.Time) error) error {
 	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, s.pool, snapshot, func(tx pgx.Tx) error {
-		const settings = "select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true)"
-		if _, err := tx.Exec(ctx, settings); err != nil {
+		const settings = "select now(), set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true)"
+		var now protocol.Time
+		if err := tx.QueryRow(ctx, settings).Scan(scanTime{&now}, nil, nil); err != nil {
 			return err
 		}
-		return fn(tx)
+		return fn(tx, now)
 	})
 	if err != nil {
 		return classify(call, err)
@@ -56,10 +57,8 @@ func (s *Store) List(ctx context.Context, in engine.ListInput) (engine.ListReply
 	var reply engine.ListReply
 	asked := in
 	asked.Limit++ // the row behind the page says whether there is another
-	err := s.look(ctx, "list", func(tx pgx.Tx) error {
-		if err := tx.QueryRow(ctx, "select now()").Scan(scanTime{&reply.Now}); err != nil {
-			return err
-		}
+	err := s.look(ctx, "list", func(tx pgx.Tx, now protocol.Time) error {
+		reply.Now = now
 		return s.each(ctx, tx, "list", func(rows pgx.Rows) error {
 			l, err := scanListed(rows)
 			reply.Deliveries = append(reply.Deliveries, l)
@@ -136,7 +135,7 @@ func scanListed(rows pgx.Rows) (engine.Listed, error) {
 // Statistics counts what the store holds, in one snapshot.
 func (s *Store) Statistics(ctx context.Context) (engine.Statistics, error) {
 	var t engine.Statistics
-	err := s.look(ctx, "statistics", func(tx pgx.Tx) error {
+	err := s.look(ctx, "statistics", func(tx pgx.Tx, _ protocol.Time) error {
 		err := tx.QueryRow(ctx, s.sql.named("statistics")).Scan(scanTime{&t.Now}, &t.Events, &t.Completed, &t.Running, &t.Waiting,
 			&t.Stuck, &t.Held, &t.Expired)
 		if err != nil {

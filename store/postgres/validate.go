@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/relaybus-go/relaybus/engine/protocol"
 )
 
 // schemaText is what catalog.sql finds in a schema of the newest version, a
@@ -37,7 +39,7 @@ func ValidateSchema(ctx context.Context, pool *pgxpool.Pool, o Options) ([]strin
 		return nil, err
 	}
 	var differences []string
-	err = s.look(ctx, "validate", func(tx pgx.Tx) error {
+	err = s.look(ctx, "validate", func(tx pgx.Tx, _ protocol.Time) error {
 		is, err := s.catalog(ctx, tx)
 		if err != nil {
 			return err

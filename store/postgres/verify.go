@@ -17,7 +17,7 @@ import (
 // the lanes as this Store's last Verify saw them.
 func (s *Store) Verify(ctx context.Context) (engine.VerifyReply, error) {
 	v := &verification{lanes: map[protocol.LaneID]mark{}}
-	err := s.look(ctx, "verify", func(tx pgx.Tx) error { return v.read(ctx, s, tx) })
+	err := s.look(ctx, "verify", func(tx pgx.Tx, _ protocol.Time) error { return v.read(ctx, s, tx) })
 	if err != nil {
 		return engine.VerifyReply{}, err
 	}
