@@ -5,6 +5,7 @@ import "slices"
 // Clone returns a State that shares nothing mutable with s.
 func (s *State) Clone() *State {
 	c := NewState(s.semantics, s.modulus)
+	c.without = s.without
 	c.slots = slices.Clone(s.slots)
 	c.groups = slices.Clone(s.groups)
 	c.cloneEvents(s.events)

@@ -51,7 +51,7 @@ func (s *State) mayCompleteOne(a *CompleteMany, i int) Outcome {
 	if l.After == 0 || before < 0 {
 		return s.mayComplete(l, listed)
 	}
-	if !s.outcomes[before].OK() {
+	if !s.guard("CompleteMany.after", s.outcomes[before].OK()) {
 		return failed("after", fmt.Sprintf("#%d not Applied in this call", l.After), "Applied")
 	}
 	alone := *l
@@ -86,7 +86,7 @@ func (s *State) mayComplete(l *Lease, listed bool) Outcome {
 	default:
 		o = s.mayEnd(r, l)
 	}
-	if o.OK() && r != nil && r.Status == Dead {
+	if o.OK() && r != nil && !s.guard("CompleteMany.pending", r.Status != Dead) {
 		return failed("pending", r.Status, Pending)
 	}
 	return o
@@ -98,7 +98,7 @@ func (s *State) mayDelete(r *row, l *Lease) Outcome {
 	switch {
 	case r.Lane != l.Lane:
 		return failed("row lane", r.Lane, l.Lane)
-	case r.Fence != l.Fence:
+	case !s.guard("CompleteMany.fence", r.Fence == l.Fence):
 		return failed("fence", r.Fence, l.Fence)
 	}
 	return s.mayGoOn(l)
@@ -110,7 +110,7 @@ func (s *State) mayEnd(r *row, l *Lease) Outcome {
 	if o := s.inPlace(r, &l.Token); !o.OK() {
 		return o
 	}
-	if o := inFlight(s.lane(l.Lane), l); !o.OK() {
+	if o := inFlight(s.lane(l.Lane), l); !s.guard("End.in flight", o.OK()) {
 		return o
 	}
 	return s.mayGoOn(l)
@@ -131,23 +131,31 @@ func (s *State) mayEndUnlisted(r *row, l *Lease) Outcome {
 
 // inPlace checks that lane and row are still as they were granted.
 func (s *State) inPlace(r *row, t *Token) Outcome {
-	if o := holds(s.lane(t.Lane), t); !o.OK() {
+	if o := s.holds(s.lane(t.Lane), t, &endGuards); !o.OK() {
 		return o
 	}
-	if r != nil && r.Lane != t.Lane {
+	if r != nil && !s.guard("End.row lane", r.Lane == t.Lane) {
 		return failed("row lane", r.Lane, t.Lane)
 	}
 	return applied
 }
 
+// holdGuards are the names of what holds checks, of those who ask.
+type holdGuards struct{ epoch, holder string }
+
+var (
+	endGuards     = holdGuards{"End.epoch", "End.holder"}
+	releaseGuards = holdGuards{"Release.epoch", "Release.holder"}
+)
+
 // holds checks that the lane is still as it was granted.
-func holds(lane *Lane, t *Token) Outcome {
+func (s *State) holds(lane *Lane, t *Token, of *holdGuards) Outcome {
 	switch {
 	case lane == nil:
 		return failed("lane", "no such lane", t.Lane)
-	case lane.Epoch != t.Epoch:
+	case !s.guard(of.epoch, lane.Epoch == t.Epoch):
 		return failed("epoch", lane.Epoch, t.Epoch)
-	case lane.Holder != t.Holder:
+	case !s.guard(of.holder, lane.Holder == t.Holder):
 		return failed("holder", shortHolder(lane.Holder), shortHolder(t.Holder))
 	}
 	return applied
@@ -167,7 +175,7 @@ func inFlight(lane *Lane, l *Lease) Outcome {
 
 // mayGoOn checks that a follower's predecessor is not pending.
 func (s *State) mayGoOn(l *Lease) Outcome {
-	if l.After != 0 && s.pendingRow(l.After) != nil {
+	if l.After != 0 && !s.guard("End.after", s.pendingRow(l.After) == nil) {
 		return failed("after", fmt.Sprintf("#%d pending", l.After), "done or dead")
 	}
 	return applied
@@ -190,8 +198,8 @@ func (s *State) Complete(a Complete) Outcome {
 		return judgedEarlier
 	}
 	o := s.mayCompleteTx(&a.Lease, a.Verdict)
-	if o.OK() {
-		s.removeRow(s.row(a.Lease.Delivery))
+	if r := s.row(a.Lease.Delivery); o.OK() && r != nil {
+		s.removeRow(r)
 	}
 	return o
 }
@@ -202,13 +210,19 @@ func (s *State) mayCompleteTx(l *Lease, said Verdict) Outcome {
 	if !o.OK() && said == Applied && s.isLost(r, l) {
 		o = s.mayGoOn(l)
 	}
-	if o.OK() {
-		o = mustPend(r)
+	switch {
+	case !o.OK():
+		return o
+	case r == nil && !s.rule("Complete.row"):
+		return applied
 	}
-	if o.OK() && s.semantics == Snapshot && r.Fence != l.Fence {
+	if o := s.mustPend(r); !o.OK() {
+		return o
+	}
+	if s.semantics == Snapshot && !s.guard("Complete.fence", r.Fence == l.Fence) {
 		return failed("fence", r.Fence, l.Fence)
 	}
-	return o
+	return applied
 }
 
 // isLost reports whether the run was taken over but not charged yet.
@@ -218,11 +232,11 @@ func (s *State) isLost(r *row, l *Lease) bool {
 }
 
 // mustPend checks that the row is there and not dead.
-func mustPend(r *row) Outcome {
+func (s *State) mustPend(r *row) Outcome {
 	switch {
 	case r == nil:
 		return failed("row", "gone", "a row")
-	case r.Status != Pending:
+	case !s.guard("End.pending", r.Status == Pending):
 		return failed("pending", r.Status, Pending)
 	}
 	return applied
@@ -241,7 +255,9 @@ func (s *State) Reschedule(a Reschedule) Outcome {
 	o := s.mayFinish(&a.Lease, a.Refused)
 	if o.OK() && s.leave(&a.Lease, a.Rest, a.Refused) {
 		r := s.row(a.Lease.Delivery)
-		r.Attempts++
+		if s.rule("Reschedule.charge") {
+			r.Attempts++
+		}
 		r.AvailableAt = a.Now.Add(a.Delay)
 		r.LastError = a.Error
 		s.wrote(r)
@@ -290,7 +306,7 @@ func (s *State) mayFinish(l *Lease, refused bool) Outcome {
 	r := s.row(l.Delivery)
 	o := s.mayEnd(r, l)
 	if o.OK() && !(refused && s.semantics == Snapshot) {
-		return mustPend(r)
+		return s.mustPend(r)
 	}
 	return o
 }
@@ -307,7 +323,7 @@ func (s *State) leave(l *Lease, rest []Lease, refused bool) bool {
 	lane := s.lane(l.Lane)
 	lane.InFlight = without(lane.InFlight, l.Entry())
 	for i := range rest {
-		if sameGrant(&rest[i].Token, &l.Token) {
+		if s.rule("End.rest") && sameGrant(&rest[i].Token, &l.Token) {
 			lane.InFlight = without(lane.InFlight, rest[i].Entry())
 		}
 	}

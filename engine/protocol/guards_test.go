@@ -451,15 +451,23 @@ var operateAttacks = []attack{
 	both("Purge", "deliveries", func(*scene) Action { return Purge{Events: []string{"two"}, EventsTo: 1 << 60} }),
 }
 
+func allAttacks() []attack {
+	return slices.Concat(publishAttacks, claimAttacks, leaseAttacks, finishAttacks(), snapshotAttacks, operateAttacks)
+}
+
+// semantics are the kinds of store that the attack is for.
+func (a *attack) semantics() []Semantics {
+	if a.both {
+		return []Semantics{Locking, Snapshot}
+	}
+	return []Semantics{a.only}
+}
+
 // TestEveryGuardIsEffective attacks each guard of each action and expects that
 // guard, not another one, to answer, and nothing to change.
 func TestEveryGuardIsEffective(t *testing.T) {
-	attacks := slices.Concat(publishAttacks, claimAttacks, leaseAttacks, finishAttacks(), snapshotAttacks, operateAttacks)
-	for _, a := range attacks {
-		for _, semantics := range []Semantics{Locking, Snapshot} {
-			if !a.both && a.only != semantics {
-				continue
-			}
+	for _, a := range allAttacks() {
+		for _, semantics := range a.semantics() {
 			t.Run(fmt.Sprintf("%s/%s/%v", a.action, a.guard, semantics), func(t *testing.T) {
 				s := newScene(t, semantics)
 				action := a.attack(s)

@@ -22,7 +22,7 @@ func (s *State) Claim(a Claim) Outcome {
 			return o
 		}
 	}
-	lane.InFlight = keep(lane.InFlight, a.Running)
+	lane.InFlight = s.keep(lane, a.Running)
 	for i := range a.Picks {
 		lane.InFlight = withEntry(lane.InFlight, InFlight{a.Picks[i].Delivery, a.Number})
 	}
@@ -40,14 +40,14 @@ func (s *State) mayClaim(lane *Lane, a *Claim) Outcome {
 	switch {
 	case lane == nil:
 		return failed("lane", "no such lane", a.Lane)
-	case lane.Holder != a.Holder:
+	case !s.guard("Claim.holder", lane.Holder == a.Holder):
 		return failed("holder", shortHolder(lane.Holder), shortHolder(a.Holder))
-	case a.Number <= lane.Claim:
+	case !s.guard("Claim.number", a.Number > lane.Claim):
 		return failed("number", a.Number, fmt.Sprint("above ", lane.Claim))
-	case len(lane.Lost) > 0:
+	case !s.guard("Claim.lost", len(lane.Lost) == 0):
 		return failed("lost", fmt.Sprint(len(lane.Lost), " uncharged"), "none")
 	}
-	if o := s.mayStill(a.Now, a.Clock, a.NotAfter); !o.OK() {
+	if o := s.mayStill(a.Now, a.Clock, a.NotAfter); !s.guard("Claim.not-after", o.OK()) {
 		return o
 	}
 	if !inOrder(a.Running) {
@@ -83,10 +83,22 @@ func (s *State) mayStill(now, clock, notAfter Time) Outcome {
 	return applied
 }
 
-// keep returns the entries that the worker states with their claim number.
-func keep(list []InFlight, running []Running) []InFlight {
-	kept := list[:0]
-	for _, f := range list {
+// keep returns the lane's entries that the worker states with their claim
+// number.
+func (s *State) keep(lane *Lane, running []Running) []InFlight {
+	kept := lane.InFlight[:0]
+	switch {
+	case !s.rule("Claim.drop"):
+		return lane.InFlight
+	case !s.rule("Claim.add"):
+		for i := range running {
+			if running[i].Lane == lane.ID {
+				kept = withEntry(kept, running[i].InFlight)
+			}
+		}
+		return kept
+	}
+	for _, f := range lane.InFlight {
 		if runs(running, f) {
 			kept = append(kept, f)
 		}
@@ -144,13 +156,17 @@ func (s *State) TakeOver(a TakeOver) Outcome {
 	if s.semantics == Locking {
 		s.charge(lane, lane.InFlight, a.Refused)
 	} else {
-		lane.lose()
+		s.lose(lane)
 	}
-	lane.Epoch++
+	if s.rule("TakeOver.epoch") {
+		lane.Epoch++
+	}
 	lane.Holder, lane.LastHolder, lane.Owner = a.Holder, Holder{}, a.Owner
 	lane.Claim = a.Number
 	lane.ExpiresAt = max(a.Now, a.Clock).Add(a.TTL)
-	lane.InFlight = lane.InFlight[:0]
+	if s.rule("TakeOver.list") {
+		lane.InFlight = lane.InFlight[:0]
+	}
 	return applied
 }
 
@@ -160,14 +176,14 @@ func (s *State) mayTakeOver(lane *Lane, a *TakeOver) Outcome {
 	}
 	clock := max(a.Now, a.Clock)
 	switch free := lane.Holder.IsZero(); {
-	case !free && lane.Holder == a.Holder:
+	case !free && !s.guard("TakeOver.holder", lane.Holder != a.Holder):
 		return failed("holder", "itself", "another holder or none")
-	case !free && lane.ExpiresAt >= clock:
+	case !free && !s.guard("TakeOver.expiry", lane.ExpiresAt < clock):
 		return failed("expiry", lane.ExpiresAt.Sub(clock).String()+" left", "run out")
-	case free && lane.LastHolder == a.Holder && a.Number+1 <= lane.Claim:
+	case free && lane.LastHolder == a.Holder && !s.guard("TakeOver.number", a.Number+1 > lane.Claim):
 		return failed("number", a.Number+1, fmt.Sprint("above ", lane.Claim))
 	}
-	if o := s.mayStill(a.Now, a.Clock, a.NotAfter); !o.OK() {
+	if o := s.mayStill(a.Now, a.Clock, a.NotAfter); !s.guard("TakeOver.not-after", o.OK()) {
 		return o
 	}
 	return s.mayRefuse(lane.InFlight, a.Refused)
@@ -185,9 +201,12 @@ func (s *State) mayRefuse(list []InFlight, refused []DeliveryID) Outcome {
 }
 
 // lose moves what is in flight to lost.
-func (l *Lane) lose() {
-	for _, f := range l.InFlight {
-		l.Lost = withEntry(l.Lost, f)
+func (s *State) lose(lane *Lane) {
+	if !s.rule("TakeOver.lost") {
+		lane.Lost = lane.Lost[:0]
+	}
+	for _, f := range lane.InFlight {
+		lane.Lost = withEntry(lane.Lost, f)
 	}
 }
 
@@ -202,8 +221,8 @@ func (s *State) charge(lane *Lane, list []InFlight, refused []DeliveryID) {
 		case r == nil || r.Lane != lane.ID:
 		case slices.Contains(refused, f.Delivery):
 			lane.Stuck = withID(lane.Stuck, f.Delivery)
-		default:
-			s.chargeRow(r, firstListed(r, list))
+		case s.rule("TakeOver.charge"):
+			s.chargeRow(r, !s.rule("TakeOver.started") || firstListed(r, list))
 		}
 	}
 }
@@ -255,7 +274,9 @@ func (s *State) ChargeLost(a ChargeLost) Outcome {
 	}
 	s.charged = s.charged[:0]
 	s.charge(lane, lane.Lost, a.Refused)
-	lane.Lost = lane.Lost[:0]
+	if s.rule("ChargeLost.lost") {
+		lane.Lost = lane.Lost[:0]
+	}
 	return applied
 }
 
@@ -268,9 +289,9 @@ func (s *State) ExtendLease(a ExtendLease) Outcome {
 	switch {
 	case lane == nil:
 		return failed("lane", "no such lane", a.Lane)
-	case lane.Holder != a.Holder:
+	case !s.guard("ExtendLease.holder", lane.Holder == a.Holder):
 		return failed("holder", shortHolder(lane.Holder), shortHolder(a.Holder))
-	case lane.Epoch != a.Epoch:
+	case !s.guard("ExtendLease.epoch", lane.Epoch == a.Epoch):
 		return failed("epoch", lane.Epoch, a.Epoch)
 	}
 	lane.renew(a.Now, a.Clock, a.TTL)
@@ -304,10 +325,13 @@ func (s *State) release(l *Lease, judged bool) Outcome {
 
 func (s *State) mayRelease(l *Lease) Outcome {
 	lane := s.lane(l.Lane)
-	if o := holds(lane, &l.Token); !o.OK() {
+	if o := s.holds(lane, &l.Token, &releaseGuards); !o.OK() {
 		return o
 	}
-	return inFlight(lane, l)
+	if o := inFlight(lane, l); !s.guard("Release.in flight", o.OK()) {
+		return o
+	}
+	return applied
 }
 
 // Relinquish gives a lane back. What it still lists is finished or released
@@ -316,28 +340,42 @@ func (s *State) mayRelease(l *Lease) Outcome {
 // Lease.tla, action Relinquish. Guards: lane, holder, epoch, number, running.
 func (s *State) Relinquish(a Relinquish) Outcome {
 	lane := s.lane(a.Lane)
-	if o := mayRelinquish(lane, &a); !o.OK() {
+	if o := s.mayRelinquish(lane, &a); !o.OK() {
 		return o
 	}
 	lane.Holder, lane.LastHolder, lane.Owner = Holder{}, a.Holder, ""
 	lane.Claim = a.Number
 	lane.InFlight = lane.InFlight[:0]
+	s.forgetful(lane)
 	return applied
 }
 
-func mayRelinquish(lane *Lane, a *Relinquish) Outcome {
+// forgetful is what a Relinquish without some of its rules loses.
+func (s *State) forgetful(lane *Lane) {
+	if !s.rule("Relinquish.last") {
+		lane.LastHolder = Holder{}
+	}
+	if !s.rule("Relinquish.claim") {
+		lane.Claim = 0
+	}
+	if !s.rule("Relinquish.lost") {
+		lane.Lost = lane.Lost[:0]
+	}
+}
+
+func (s *State) mayRelinquish(lane *Lane, a *Relinquish) Outcome {
 	switch {
 	case lane == nil:
 		return failed("lane", "no such lane", a.Lane)
-	case lane.Holder != a.Holder:
+	case !s.guard("Relinquish.holder", lane.Holder == a.Holder):
 		return failed("holder", shortHolder(lane.Holder), shortHolder(a.Holder))
-	case a.Epoch != 0 && lane.Epoch != a.Epoch:
+	case !s.guard("Relinquish.epoch", a.Epoch == 0 || lane.Epoch == a.Epoch):
 		return failed("epoch", lane.Epoch, a.Epoch)
-	case a.Number <= lane.Claim:
+	case !s.guard("Relinquish.number", a.Number > lane.Claim):
 		return failed("number", a.Number, fmt.Sprint("above ", lane.Claim))
 	}
 	for _, f := range lane.InFlight {
-		if runs(a.Running, f) {
+		if !s.guard("Relinquish.running", !runs(a.Running, f)) {
 			return failed("running", fmt.Sprintf("#%d still runs", f.Delivery), "nothing")
 		}
 	}

@@ -15,7 +15,7 @@ func (s *State) Subscribe(a Subscribe) Outcome {
 	if o := s.mayJoin(a); !o.OK() {
 		return o
 	}
-	if o := s.mayHaveLanes(a); !o.OK() {
+	if o := s.mayHaveLanes(a); !s.guard("Subscribe.lanes", o.OK()) {
 		return o
 	}
 	if _, ok := s.Group(a.Group); !ok {
@@ -34,7 +34,7 @@ func (s *State) Subscribe(a Subscribe) Outcome {
 // would stay in the lanes of the old one.
 func (s *State) mayJoin(a Subscribe) Outcome {
 	for _, sub := range s.subscriptions {
-		if sub.Group != a.Group && subscribes(a.Handlers, sub.Handler) {
+		if !s.guard("Subscribe.group", sub.Group == a.Group || !subscribes(a.Handlers, sub.Handler)) {
 			return failed("group", sub.Handler+" in "+sub.Group, a.Group)
 		}
 	}
@@ -85,7 +85,7 @@ func (s *State) subscribe(h EventHandler, a Subscribe) {
 		s.subscriptions = insertAt(s.subscriptions, i, sub)
 	}
 	sub := s.subscriptions[i]
-	if sub.Removed && !a.Revive {
+	if sub.Removed && s.rule("Subscribe.revive") && !a.Revive {
 		return
 	}
 	sub.Removed = false
@@ -133,9 +133,9 @@ func (s *State) maySweep(id DeliveryID, h EventHandler) Outcome {
 	switch {
 	case r == nil:
 		return failed("row", fmt.Sprintf("#%d is gone", id), "a row")
-	case r.Handler != h.Handler || r.event.Type != h.Event:
+	case !s.guard("Unsubscribe.handler", r.Handler == h.Handler && r.event.Type == h.Event):
 		return failed("handler", r.event.Type+"/"+r.Handler, h.Event+"/"+h.Handler)
-	case r.Status != Pending:
+	case !s.guard("Unsubscribe.pending", r.Status == Pending):
 		return failed("pending", r.Status, Pending)
 	}
 	return applied
@@ -167,7 +167,7 @@ func (s *State) Requeue(a Requeue) Outcome {
 		if !slices.Contains(a.IDs, id) {
 			return failed("asked", fmt.Sprintf("#%d", id), "one of the ids")
 		}
-		if r := s.row(id); r == nil || r.Status != Dead {
+		if r := s.row(id); r == nil || !s.guard("Requeue.dead", r.Status == Dead) {
 			return failed("dead", statusOf(r), Dead)
 		}
 		if o := once(a.Requeued, i); !o.OK() {
@@ -183,7 +183,9 @@ func (s *State) Requeue(a Requeue) Outcome {
 func (s *State) requeue(r *row, now Time) {
 	s.setStatus(r, Pending)
 	r.AvailableAt, r.DiedAt = now, 0
-	r.Attempts, r.Takeovers = 0, 0
+	if s.rule("Requeue.reset") {
+		r.Attempts, r.Takeovers = 0, 0
+	}
 	s.wrote(r)
 }
 
@@ -209,7 +211,7 @@ func statusOf(r *row) string {
 // event, published, deliveries, twice.
 func (s *State) Purge(a Purge) Outcome {
 	for i, id := range a.Dead {
-		if o := mayPurge(s.row(id), a.DiedTo); !o.OK() {
+		if o := s.mayPurge(s.row(id), a.DiedTo); !o.OK() {
 			return o
 		}
 		if o := once(a.Dead, i); !o.OK() {
@@ -233,11 +235,11 @@ func (s *State) Purge(a Purge) Outcome {
 	return applied
 }
 
-func mayPurge(r *row, diedTo Time) Outcome {
+func (s *State) mayPurge(r *row, diedTo Time) Outcome {
 	switch {
-	case r == nil || r.Status != Dead:
+	case r == nil || !s.guard("Purge.dead", r.Status == Dead):
 		return failed("dead", statusOf(r), Dead)
-	case r.DiedAt >= diedTo:
+	case !s.guard("Purge.died", r.DiedAt < diedTo):
 		return failed("died", "dead since the bound or later", "before the bound")
 	}
 	return applied
@@ -248,7 +250,7 @@ func (s *State) mayForget(e *eventRow, a Purge) Outcome {
 	switch {
 	case e == nil:
 		return failed("event", "no event", "one to delete")
-	case e.PublishedAt >= a.EventsTo:
+	case !s.guard("Purge.published", e.PublishedAt < a.EventsTo):
 		return failed("published", "at the bound or later", "before the bound")
 	}
 	left := e.rows
@@ -257,7 +259,7 @@ func (s *State) mayForget(e *eventRow, a Purge) Outcome {
 			left--
 		}
 	}
-	if left > 0 {
+	if !s.guard("Purge.deliveries", left == 0) {
 		return failed("deliveries", left, "none left")
 	}
 	return applied

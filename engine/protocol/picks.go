@@ -17,7 +17,7 @@ func (s *State) PicksAllowed(a Claim) Outcome {
 	if len(a.Picks) == 0 {
 		return applied
 	}
-	if !a.Renew {
+	if !s.guard("Claim.renew", a.Renew) {
 		return failed("renew", "a lane left to expire", "no picks")
 	}
 	lane := s.lane(a.Lane)
@@ -29,7 +29,10 @@ func (s *State) PicksAllowed(a Claim) Outcome {
 			return o
 		}
 	}
-	return s.maySuspect(&a)
+	if o := s.maySuspect(&a); !s.guard("Claim.suspect", o.OK()) {
+		return o
+	}
+	return applied
 }
 
 func (s *State) mayPick(lane *Lane, a *Claim, i int) Outcome {
@@ -38,19 +41,19 @@ func (s *State) mayPick(lane *Lane, a *Claim, i int) Outcome {
 	if o := s.mayStart(r, a, p); !o.OK() {
 		return o
 	}
-	if _, ok := search(lane.Stuck, r.ID, idOf); ok {
+	if _, ok := search(lane.Stuck, r.ID, idOf); !s.guard("Claim.stuck", !ok) {
 		return failed("stuck", pickName(p), "not stuck")
 	}
 	if picked(a.Picks[:i], r.ID) {
 		return failed("twice", pickName(p), "picked once")
 	}
-	if s.semantics == Snapshot && p.Fence != r.Fence {
+	if s.semantics == Snapshot && !s.guard("Claim.fence", p.Fence == r.Fence) {
 		return failed("fence", r.Fence, p.Fence)
 	}
 	if p.After != 0 {
 		return s.mayFollow(a, i, r)
 	}
-	return mayHead(a, r)
+	return s.mayHead(a, r)
 }
 
 // mayStart checks the row alone.
@@ -59,15 +62,15 @@ func (s *State) mayStart(r *row, a *Claim, p *Picked) Outcome {
 	switch {
 	case r == nil:
 		return failed("row", pickName(p)+" is gone", "a row")
-	case r.Status != Pending:
+	case !s.guard("Claim.pending", r.Status == Pending):
 		return failed("pending", r.Status, Pending)
-	case r.Lane != a.Lane:
+	case !s.guard("Claim.row lane", r.Lane == a.Lane):
 		return failed("row lane", r.Lane, a.Lane)
-	case !slices.Contains(a.Handlers, r.Handler):
+	case !s.guard("Claim.handler", slices.Contains(a.Handlers, r.Handler)):
 		return failed("handler", r.Handler, a.Handlers)
-	case r.AvailableAt > clock:
+	case !s.guard("Claim.due", r.AvailableAt <= clock):
 		return failed("due", "due in "+r.AvailableAt.Sub(clock).String(), "due")
-	case isRunning(a.Running, r.ID):
+	case !s.guard("Claim.running", !isRunning(a.Running, r.ID)):
 		return failed("running", pickName(p)+" runs", "not running")
 	}
 	return applied
@@ -92,15 +95,15 @@ func picked(picks []Picked, id DeliveryID) bool {
 
 // mayHead checks a pick that no other brings: the first pending row of its
 // (handler, key), of which nothing runs.
-func mayHead(a *Claim, r *row) Outcome {
+func (s *State) mayHead(a *Claim, r *row) Outcome {
 	if r.queue == nil {
 		return applied
 	}
-	if head := r.queue.head(); head != r {
+	if head := r.queue.head(); head != nil && !s.guard("Claim.earlier", head.Sequence >= r.Sequence) {
 		return failed("earlier", fmt.Sprintf("#%d before #%d", head.ID, r.ID), "none pending")
 	}
 	for i := range a.Running {
-		if run := &a.Running[i]; run.Key == r.Key && run.Handler == r.Handler {
+		if run := &a.Running[i]; !s.guard("Claim.key", run.Key != r.Key || run.Handler != r.Handler) {
 			return failed("key", fmt.Sprintf("#%d of the key runs", run.Delivery), "none running")
 		}
 	}
@@ -118,9 +121,9 @@ func (s *State) mayFollow(a *Claim, i int, r *row) Outcome {
 		return failed("after", fmt.Sprintf("#%d not picked before", p.After), "its predecessor")
 	case r.queue == nil || before.queue != r.queue:
 		return failed("chain", "another key", "the key of its predecessor")
-	case r.queue.next(before.Sequence) != r:
+	case !s.guard("Claim.chain", r.queue.next(before.Sequence) == r):
 		return failed("chain", pickName(p), fmt.Sprintf("the next row behind #%d", p.After))
-	case before.charged() || r.charged():
+	case !s.guard("Claim.charged", !before.charged() && !r.charged()):
 		return failed("charged", "a charged row in a chain", "rows never charged")
 	}
 	return applied

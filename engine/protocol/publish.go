@@ -36,10 +36,10 @@ func (s *State) mayPublish(events []PublishEvent, i int) Outcome {
 	if o := s.maySubscribed(p); !o.OK() {
 		return o
 	}
-	if want := publishResult(known, p); p.Result != want {
+	if want := publishResult(known, p); !s.guard("Publish.result", p.Result == want) {
 		return failed("result", p.Result, want)
 	}
-	if o := mayInsert(known, p); !o.OK() {
+	if o := mayInsert(known, p); !s.guard("Publish.handlers", o.OK()) {
 		return o
 	}
 	for j := range p.Deliveries {
@@ -134,19 +134,19 @@ func hasHandler(deliveries []Delivery, handler string) bool {
 // mayDeliver checks one delivery of event i.
 func (s *State) mayDeliver(events []PublishEvent, i int, d *Delivery) Outcome {
 	e := &events[i].Event
-	if o := freshRow(e, d); !o.OK() {
+	if o := freshRow(e, d); !s.guard("Publish.row", o.OK()) {
 		return o
 	}
 	if d.ID <= 0 || s.row(d.ID) != nil || drawnBefore(events[:i+1], d) {
 		return failed("delivery", fmt.Sprintf("id %d", d.ID), "a new id")
 	}
-	if want := s.laneFor(e, d.Handler); d.Lane != want || s.lane(want) == nil {
+	if want := s.laneFor(e, d.Handler); !s.guard("Publish.lane", d.Lane == want && s.lane(want) != nil) {
 		return failed("lane", d.Lane, fmt.Sprint("existing lane ", want))
 	}
 	if e.Key == "" && s.semantics == Snapshot {
 		return applied
 	}
-	if last := s.lastSequence(events[:i], d); d.Sequence <= last {
+	if last := s.lastSequence(events[:i], d); !s.guard("Publish.sequence", d.Sequence > last) {
 		return failed("sequence", d.Sequence, fmt.Sprint("above ", last))
 	}
 	if s.semantics == Locking && d.Sequence != int64(d.ID) {
@@ -219,7 +219,9 @@ func (s *State) publish(now Time, p *PublishEvent) {
 	if e == nil {
 		e = s.addEvent(now, p)
 	}
-	e.remember(p.Deliveries)
+	if s.rule("Publish.remember") {
+		e.remember(p.Deliveries)
+	}
 	for j := range p.Deliveries {
 		d := &p.Deliveries[j]
 		s.addRow(d)

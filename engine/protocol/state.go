@@ -12,6 +12,7 @@ import (
 type State struct {
 	semantics Semantics
 	modulus   int32
+	without   []string // see Without
 
 	events        []*eventRow // by id
 	rows          []*row      // by id
@@ -258,7 +259,9 @@ func (s *State) removeRow(r *row) {
 	if r.Status == Pending {
 		r.queue.remove(r)
 	}
-	r.event.rows--
+	if r.event != nil { // purged before its rows, without Purge.deliveries
+		r.event.rows--
+	}
 	i, _ := search(s.rows, r.ID, rowID)
 	s.rows = removeAt(s.rows, i)
 	*r = row{}

@@ -23,7 +23,10 @@ func (s *scene) stepped(a Action) *Violation {
 // checked is what a full check finds.
 func (s *scene) checked() *Violation { return Check(s.s, s.l) }
 
-var locking = []Semantics{Locking}
+var (
+	locking  = []Semantics{Locking}
+	snapshot = []Semantics{Snapshot}
+)
 
 var sabotages = []sabotage{
 	{"TypeOK", "a delivery is in flight twice", nil, func(s *scene) *Violation {
