@@ -29,6 +29,17 @@ var Invariants = []Invariant{
 	{"Drains", "with faults stopped and one live worker per handler, every delivery completes or is dead, and no lane stays with the dead", nil},
 }
 
+// Check checks one invariant in full; nil when it holds, and always for a
+// liveness property.
+func (inv *Invariant) Check(s *State, l *Ledger) *Violation {
+	if inv.check == nil {
+		return nil
+	}
+	in := everything(s, l)
+	in.findRows()
+	return inv.check(in)
+}
+
 // Violation is a promise that was broken.
 type Violation struct {
 	Invariant string
@@ -55,15 +66,23 @@ type Scope struct {
 
 // Check checks every invariant in full.
 func Check(s *State, l *Ledger) *Violation {
-	in := Scope{state: s, ledger: l, pairs: l.pairs, lanes: l.lanes, invented: l.invented, all: true}
-	return in.check()
+	return everything(s, l).check()
 }
 
-func (in *Scope) check() *Violation {
+func everything(s *State, l *Ledger) *Scope {
+	return &Scope{state: s, ledger: l, pairs: l.pairs, lanes: l.lanes, invented: l.invented, all: true}
+}
+
+// findRows looks up the rows of the pairs in scope.
+func (in *Scope) findRows() {
 	in.rows = in.rows[:0]
 	for _, p := range in.pairs {
 		in.rows = append(in.rows, in.rowOf(p))
 	}
+}
+
+func (in *Scope) check() *Violation {
+	in.findRows()
 	for i := range Invariants {
 		if Invariants[i].check == nil {
 			continue
@@ -146,7 +165,9 @@ func OneHolderPerLane(in *Scope) *Violation {
 
 // FencedOut: after TakeOver (in a Snapshot store: and its ChargeLost) no call
 // with an older token changes a delivery that was then in flight. An end under
-// a token that the surviving history never granted counts as older.
+// a token that the surviving history never granted counts as older, and so does
+// one under a run that ended or was given back; a Snapshot store may complete
+// such a run (docs/adr, 13).
 func FencedOut(in *Scope) *Violation {
 	for _, p := range in.pairs {
 		switch b := p.broken; {
@@ -155,6 +176,8 @@ func FencedOut(in *Scope) *Violation {
 			return p.breaks("FencedOut", "an end was accepted under %v, which was never granted", b.unknownEnd)
 		case b.fencedEnd != nil:
 			return p.breaks("FencedOut", "an end was accepted under %v after its takeover", b.fencedEnd)
+		case b.overEnd != nil:
+			return p.breaks("FencedOut", "an end was accepted under %v, a run that was over", b.overEnd)
 		}
 	}
 	return nil
@@ -217,7 +240,8 @@ func KeyOrder(in *Scope) *Violation {
 // ChargedOnce: attempts since the last Requeue are the accepted Reschedules
 // and charging Burials, and the takeovers that found the delivery in flight
 // with no earlier pending one of its (handler, key) listed; each run is
-// charged at most once.
+// charged at most once, nothing is granted before it has paid, and only a dead
+// letter is forgiven.
 func ChargedOnce(in *Scope) *Violation {
 	for i, p := range in.pairs {
 		b, r := p.broken, in.rows[i]

@@ -61,6 +61,7 @@ type pairHistory struct {
 	takeovers   int32  // since the last Requeue
 	badEnds     int    // Reschedule, Bury and refused ends, ever
 	killer      bool   // the environment said that it killed a worker
+	owes        bool   // the store refused to write what a run of it costs
 	lives       int    // one more than its Requeues
 	blamed      []kill // the deaths that it paid for
 
@@ -78,9 +79,10 @@ type breach struct {
 	early       *pairHistory // completed although this predecessor was pending
 	behind      bool         // its sequence is not in commit order
 	overcharged bool         // one run was charged twice
-	mischarged  string       // a takeover charged a follower, or spared a head
+	mischarged  string       // what was charged is not what a run costs
 	unknownEnd  *Token       // an end accepted under a token never granted
 	fencedEnd   *Token       // an end accepted after its takeover
+	overEnd     *Token       // an end accepted of a run that was over
 	dropped     string       // why what its worker may still run left the list
 	chargedFor  *pairHistory // a killer that cost it two charges
 	deleted     string       // why its deletion is none that a promise excepts

@@ -71,6 +71,9 @@ func (l *Ledger) committed(d *Delivery) {
 func (l *Ledger) requeued(a *Requeue) {
 	for _, id := range a.Requeued {
 		if p := l.byID[id]; p != nil {
+			if !p.dead {
+				p.breach().mischarged = "requeued although it was no dead letter, and so forgiven what it had been charged"
+			}
 			p.dead, p.swept, p.excepted = false, false, true
 			p.charges, p.takeovers, p.blamed = 0, 0, nil
 			p.lives++
@@ -110,12 +113,18 @@ func (l *Ledger) forget(event string) {
 func (l *Ledger) unsubscribed(a *Unsubscribe) {
 	for _, id := range a.Swept {
 		p := l.byID[id]
-		switch {
-		case p == nil:
+		if p == nil {
 			continue
-		case a.Bury:
+		}
+		switch {
+		case p.handler != a.Handler:
+			p.breach().deleted = "swept with the subscription of " + a.Handler
+		case !p.pending():
+			p.breach().deleted = "swept although it was not pending"
+		}
+		if a.Bury {
 			p.dead, p.swept, p.excepted = true, true, true
-		default:
+		} else {
 			p.fate = unsubscribed
 		}
 		l.touch(p)

@@ -16,6 +16,7 @@ func (l *Ledger) completedMany(semantics Semantics, a *CompleteMany) {
 			continue
 		}
 		if p := l.acceptEnd(semantics, lease, "CompleteMany"); p != nil && p.fate == alive {
+			p.mustRun(semantics, &lease.Token)
 			l.done(p, lease)
 		}
 	}
@@ -26,6 +27,7 @@ func (l *Ledger) completed(semantics Semantics, a *Complete) {
 		return
 	}
 	if p := l.acceptEnd(semantics, &a.Lease, "Complete"); p != nil {
+		p.mustRun(semantics, &a.Lease.Token)
 		l.done(p, &a.Lease)
 	}
 }
@@ -33,8 +35,12 @@ func (l *Ledger) completed(semantics Semantics, a *Complete) {
 // completedUnlisted notes a completion that was judged by an older list of its
 // lane. Its holder may have given the lane back since; that is no intruder.
 func (l *Ledger) completedUnlisted(lease *Lease) {
-	if p := l.byID[lease.Delivery]; p != nil && p.fate == completed {
+	p := l.byID[lease.Delivery]
+	if p != nil && p.fate == completed {
 		return // repeated: nothing changed, whoever has the lane by now
+	}
+	if p != nil {
+		p.mustNotHaveEnded(&lease.Token)
 	}
 	h := l.lane(lease.Lane)
 	holder := h.holder
@@ -70,6 +76,26 @@ func (l *Ledger) acceptEnd(semantics Semantics, lease *Lease, call string) *pair
 		p.breach().fencedEnd = &r.Token
 	}
 	return p
+}
+
+// mustRun notes an end that changed a delivery although the run had ended or
+// was given back. A Snapshot store may accept a completion of such a run.
+func (p *pairHistory) mustRun(semantics Semantics, t *Token) {
+	if p.fate != alive || semantics != Locking {
+		return
+	}
+	if r := p.runOf(t); r != nil && r.phase != open && r.phase != fenced {
+		p.breach().overEnd = &r.Token
+	}
+}
+
+// mustNotHaveEnded notes a completion of a run that a newer claim had taken off
+// its lane's list, when what took it off was an end: that has written the row
+// since the completion looked at it.
+func (p *pairHistory) mustNotHaveEnded(t *Token) {
+	if r := p.runOf(t); r != nil && (r.phase == ended || r.phase == stuck) && p.fate == alive {
+		p.breach().overEnd = &r.Token
+	}
 }
 
 // runOf returns the run that a token was granted for, or nil.
@@ -144,9 +170,11 @@ func (l *Ledger) finished(lease *Lease, rest []Lease, verdict Verdict, refused b
 	if p == nil {
 		return nil
 	}
+	p.mustRun(Locking, &lease.Token)
 	how := ended
 	if refused {
 		how = stuck
+		p.owes = true
 		p.badEnds++
 	}
 	l.endRun(lease, how)

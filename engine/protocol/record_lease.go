@@ -21,11 +21,20 @@ func (l *Ledger) claimed(a *Claim) {
 		l.granted(h, a, &a.Picks[i])
 	}
 	for _, id := range a.Unstuck {
-		if p := l.byID[id]; p.pending() {
-			p.takeovers++
-			p.charge(p.last)
-			l.touch(p)
+		if p := l.byID[id]; p != nil {
+			p.owes = false
+			l.paid(p)
 		}
+	}
+}
+
+// paid charges what a delivery owed: both an attempt and a takeover, because
+// its lane's list does not say which it was.
+func (l *Ledger) paid(p *pairHistory) {
+	if p.pending() {
+		p.takeovers++
+		p.charge(p.last)
+		l.touch(p)
 	}
 }
 
@@ -44,6 +53,9 @@ func (l *Ledger) granted(h *laneHistory, a *Claim, picked *Picked) {
 	}
 	if why := l.besideWhom(p, a.Number, picked.After); why != "" {
 		p.breach().beside = why
+	}
+	if p.owes || p.last != nil && p.last.phase == lost {
+		p.breach().mischarged = "granted before it was charged for the run before"
 	}
 	r := l.newRuns.take()
 	*r = run{Token: Token{a.Lane, h.epoch, a.Holder, a.Number}, earlier: p.last}
@@ -126,7 +138,11 @@ func (l *Ledger) takenOver(semantics Semantics, a *TakeOver) {
 func (l *Ledger) charge(list []*pairHistory, refused, charged []DeliveryID) {
 	for _, p := range list {
 		l.touch(p)
-		if !p.pending() || slices.Contains(refused, p.id) {
+		if !p.pending() {
+			continue
+		}
+		if slices.Contains(refused, p.id) {
+			p.owes = true
 			continue
 		}
 		p.takeovers++
@@ -210,10 +226,19 @@ func (l *Ledger) extended(a *ExtendLease) {
 func (l *Ledger) released(a *Release) {
 	for i := range a.Leases {
 		if a.Verdicts[i] == Applied {
-			l.acceptEnd(Locking, &a.Leases[i], "Release")
-			l.endRun(&a.Leases[i], givenBack)
+			l.gaveBack(&a.Leases[i])
 		}
 	}
+}
+
+// gaveBack notes a Release. Of a run that is over it changes nothing.
+func (l *Ledger) gaveBack(lease *Lease) {
+	if l.byID[lease.Delivery] == nil {
+		l.invent(fmt.Sprintf("Release of #%d, which nobody published, was accepted", lease.Delivery))
+		return
+	}
+	l.accept(lease.Lane, lease.Holder, "Release")
+	l.endRun(lease, givenBack)
 }
 
 func (l *Ledger) relinquished(a *Relinquish) {

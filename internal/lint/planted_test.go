@@ -164,6 +164,26 @@ var cases = []planted{
 		"spec/tla/Relaybus.tla": "EXTENDS Invariants, Lease, Environment\nNext == ClaimEffect \\/ Crash \\/ Late\n",
 		"spec/tla/faults.txt":   "crash Environment!Crash\n",
 	}), []string{"TakeOver is not in the modules", "late is not in spec/tla/faults.txt"}},
+	{"spec", "a rule is missing", specified(map[string]string{
+		"engine/protocol/guards.go": "package protocol\nvar Rules = []string{\"Claim.holder\", \"Claim.odd\"}\n",
+		"spec/tla/spare.txt":        "Claim.odd     -   no reason\n",
+		"spec/tla/BrokenSmall.cfg":  "CONSTANT Without = {\"Claim.holder\"}\n",
+		"spec/tla/suite.txt":        "Relaybus Small small pass 1 1 1 x\nRelaybus BrokenSmall small KeyOrder 1 1 1 x\n",
+		"spec/tla/Finish.tla":       "Holds == Guard(\"Claim.holder\", TRUE) /\\ Rule(\"End.row lane\") \\* \"Claim.gone\"\n",
+		"spec/tla/Relaybus.tla":     "EXTENDS Invariants, Lease, Finish, Environment\nNext == ClaimEffect \\/ TakeOverEffect \\/ Crash \\/ Late\n",
+	}), []string{"Claim.odd is not in the modules", "End.row lane is not in protocol.Rules"}},
+	{"spec", "a rule that is neither needed nor explained", specified(map[string]string{
+		"engine/protocol/guards.go": "package protocol\nvar Rules = []string{\"Claim.a\", \"Claim.b\", \"Claim.c\", \"Claim.d\", \"Claim.e\", \"Claim.f\", \"Claim.g\"}\n",
+		"spec/tla/Environment.tla":  "Crash == TRUE\nLate == TRUE\n",
+		"spec/tla/Lease.tla":        "ClaimEffect(s) == Rule(\"Claim.a\") /\\ Rule(\"Claim.b\") /\\ Rule(\"Claim.c\") /\\ Rule(\"Claim.d\")\n  /\\ Rule(\"Claim.e\") /\\ Rule(\"Claim.f\") /\\ Rule(\"Claim.g\")\nClaimRefusal(s) == TRUE\nTakeOverEffect == TRUE\nTakeOverRefusals == TRUE\n",
+		"spec/tla/BrokenSmall.cfg":  "CONSTANT Without = {\"Claim.a\"}\n",
+		"spec/tla/BrokenTwo.cfg":    "CONSTANT Without = {\"Claim.b\", \"Claim.g\"}\n",
+		"spec/tla/Small.cfg":        "CONSTANT Without = {\"Claim.d\"}\nINVARIANT KeyOrder\n",
+		"spec/tla/suite.txt":        "Relaybus Small small pass 1 1 1 x\nRelaybus BrokenSmall small KeyOrder 1 1 1 x\nRelaybus BrokenTwo small KeyOrder 1 1 1 x\n",
+		"spec/tla/spare.txt": "# a comment\n\nClaim.a   -   needed\nClaim.c   Relaybus/None   gone\nClaim.d   Relaybus/Small   it does\n" +
+			"Claim.e   Relaybus/Small   it does not\nClaim.f   Relaybus/Small\nClaim.x   -   unknown\n",
+	}), []string{"Claim.a is taken away by", "there is no configuration Relaybus/None", "Relaybus/Small does not do without Claim.e",
+		"want a rule", "takes Claim.b away", "takes Claim.f away", "takes Claim.g away", "Claim.x is no rule"}},
 	{"spec", "a module that is wide, has tabs, or is not ASCII", specified(map[string]string{
 		"spec/tla/Invariants.tla": "KeyOrder == TRUE\n" + strings.Repeat("x", 101) + "\n\tx\n\\* \u00fc\n" + strings.Repeat("x", 100) + "\n",
 	}), []string{"Invariants.tla:2: modules are ASCII", "Invariants.tla:3: modules are ASCII", "Invariants.tla:4: modules are ASCII"}},

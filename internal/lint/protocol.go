@@ -79,13 +79,14 @@ func checkActions(t *Tree) []Problem {
 	return ps.sorted()
 }
 
-// invariantsOf returns the names in the variable Invariants of
-// engine/protocol, in order; found is false when there is no such variable.
-// An element may be a string, a constant, or a struct whose Name (or first
-// value) is one.
-func invariantsOf(t *Tree) (names []string, found bool) {
+func invariantsOf(t *Tree) (names []string, found bool) { return listed(t, "Invariants") }
+
+// listed returns the names in a variable of engine/protocol, in order; found is
+// false when there is no such variable. An element may be a string, a constant,
+// or a struct whose Name (or first value) is one.
+func listed(t *Tree, variable string) (names []string, found bool) {
 	for _, f := range t.files(protocolDir) {
-		for _, list := range valuesOf(f.Syntax, "Invariants") {
+		for _, list := range valuesOf(f.Syntax, variable) {
 			found = true
 			for _, element := range list.Elts {
 				if name, ok := nameIn(t, protocolDir, element); ok {

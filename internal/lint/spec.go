@@ -15,6 +15,7 @@ const (
 	rootModule = "Relaybus"
 	faultsFile = specDir + "/faults.txt"
 	suiteFile  = specDir + "/suite.txt"
+	spareFile  = specDir + "/spare.txt"
 )
 
 // actionModules hold the actions on the store, each as what refuses it and
@@ -29,12 +30,16 @@ func specAsleep(t *Tree) string {
 }
 
 // checkSpec compares the specification with the code: the actions on the store
-// with the action types; Invariants.tla with protocol.Invariants; faults.txt
+// with the action types, and the rules that they name with protocol.Rules, of
+// which each is shown to be needed or explained in spare.txt;
+// Invariants.tla with protocol.Invariants; faults.txt
 // with the fault kinds and the actions of modules; and every module and
 // configuration with suite.txt.
 func checkSpec(t *Tree) []Problem {
 	ps := &problems{tree: t}
 	ps.specActions()
+	ps.specRules()
+	ps.specSpare()
 	ps.specInvariants()
 	ps.specFaults()
 	ps.specSuite()
@@ -66,6 +71,69 @@ func (ps *problems) specActions() {
 		}
 	}
 	ps.compare(sortedKeys(actionsOf(t)), actionFile, named, "the modules "+strings.Join(actionModules, ", "))
+}
+
+// specRules wants every rule that a configuration can take away from an action
+// to be one that protocol.State can do without, and no others.
+func (ps *problems) specRules() {
+	named := map[string]bool{}
+	for _, module := range actionModules {
+		for _, match := range tlaRule.FindAllStringSubmatch(tlaText(ps.tree, module), -1) {
+			named[match[1]] = true
+		}
+	}
+	rules, _ := listed(ps.tree, "Rules")
+	ps.compare(rules, "protocol.Rules", sortedKeys(named), "the modules "+strings.Join(actionModules, ", "))
+}
+
+// specSpare wants each rule to be taken away by a Broken configuration, or a
+// line in spare.txt: the rule, a module/configuration or -, and why. A
+// configuration of the root module that it names must do without the rule.
+func (ps *problems) specSpare() {
+	t := ps.tree
+	broken, without := map[string]bool{}, map[string][]string{}
+	for _, file := range t.matching(specDir + "/*.cfg") {
+		config, err := cfg.Parse(string(t.text[file]))
+		if err != nil {
+			continue // specInvariants tells
+		}
+		name := strings.TrimSuffix(path.Base(file), ".cfg")
+		rules := config.Constants["Without"].Elements
+		for _, rule := range rules {
+			without[name] = append(without[name], rule.Text)
+			broken[rule.Text] = broken[rule.Text] || len(rules) == 1 && strings.HasPrefix(name, "Broken")
+		}
+	}
+	rules, _ := listed(t, "Rules")
+	spared := map[string]bool{}
+	for line := range strings.Lines(string(t.text[spareFile])) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		fields := tlaSpare.FindStringSubmatch(line)
+		if fields == nil {
+			ps.add(spareFile, "%q: want a rule, a module/configuration or -, and why", line)
+			continue
+		}
+		rule, module, config := fields[1], fields[2], fields[3]
+		switch {
+		case !slices.Contains(rules, rule):
+			ps.add(spareFile, "%s is no rule of an action", rule)
+		case broken[rule]:
+			ps.add(spareFile, "%s is taken away by a Broken configuration", rule)
+		case module != "" && !t.has(specDir+"/"+config+".cfg"):
+			ps.add(spareFile, "%s: there is no configuration %s/%s", rule, module, config)
+		case module == rootModule && !slices.Contains(without[config], rule):
+			ps.add(spareFile, "%s/%s does not do without %s", module, config, rule)
+		}
+		spared[rule] = true
+	}
+	for _, rule := range rules {
+		if !broken[rule] && !spared[rule] {
+			ps.add(spareFile, "no Broken configuration takes %s away, and there is no line for it", rule)
+		}
+	}
 }
 
 func (ps *problems) specInvariants() {
@@ -167,6 +235,8 @@ func (ps *problems) specText() {
 var (
 	tlaName     = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
 	tlaOperator = regexp.MustCompile(`(?m)^([A-Za-z_][A-Za-z0-9_]*)[ \t]*(?:\([^)=]*\))?[ \t]*==`)
+	tlaRule     = regexp.MustCompile(`"([A-Z]\w*\.[a-z][a-z -]*)"`)
+	tlaSpare    = regexp.MustCompile(`^([A-Z]\w*\.[a-z][a-z -]*?)\s{2,}(?:-|(\w+)/(\w+))\s+\S.*$`)
 	tlaUses     = regexp.MustCompile(`\b(?:EXTENDS|INSTANCE)\s+(\w+(?:\s*,\s*\w+)*)`)
 	tlaComment  = regexp.MustCompile(`(?s)\(\*.*?\*\)|\\\*[^\n]*`)
 )

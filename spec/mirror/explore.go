@@ -3,6 +3,8 @@ package mirror
 import (
 	"fmt"
 	"hash/maphash"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -23,9 +25,9 @@ type Model[S comparable] interface {
 	Invariants() []Invariant[S]
 }
 
-// Rewinder is implemented by models that forget what Next needs of a state once
-// it was called for it. After Rewind, Init and Next go from the start again.
-type Rewinder interface{ Rewind() }
+// Describer is implemented by models whose states do not show what they hold:
+// a line for each thing, its name and a colon before it.
+type Describer[S comparable] interface{ Describe(S) string }
 
 // Invariant is a predicate that has to hold in every reachable state.
 type Invariant[S comparable] struct {
@@ -44,13 +46,44 @@ type Result struct {
 	// Violated is the first invariant that does not hold, in the order in
 	// which the configuration names them; empty when all hold.
 	Violated string
-	// Trace leads to the violation, one line for each state.
-	Trace []string
+	// Trace leads to the violation, from the initial state on.
+	Trace []Step
 	// Complete tells that every reachable state was seen. It is false after a
 	// violation and when the limit was reached.
 	Complete bool
 	// Elapsed is for information; nothing else here depends on the machine.
 	Elapsed time.Duration
+}
+
+// Step is a state on the way to a violation, and the action that led to it.
+type Step struct{ Action, State string }
+
+// Changed tells what a step changed: the lines of its state that the state
+// before has not, and, after "without", the things that are gone. Of the
+// first state, and of states that are one line, it is all.
+func (s *Step) Changed(before *Step) (lines []string) {
+	now := strings.Split(strings.TrimSpace(s.State), "\n")
+	if before == nil || len(now) == 1 {
+		return now
+	}
+	old := strings.Split(strings.TrimSpace(before.State), "\n")
+	for _, line := range now {
+		if !slices.Contains(old, line) {
+			lines = append(lines, line)
+		}
+	}
+	for _, line := range old {
+		if !slices.ContainsFunc(now, func(l string) bool { return thing(l) == thing(line) }) {
+			lines = append(lines, "without "+thing(line))
+		}
+	}
+	return lines
+}
+
+// thing is what a line is about.
+func thing(line string) string {
+	name, _, _ := strings.Cut(line, ": ")
+	return name
 }
 
 // PerSecond is the number of distinct states seen in a second.
@@ -150,27 +183,26 @@ func (x *explorer[S]) visit(parent int, s S) {
 
 // trace tells the way to state i. Which action led from one state to the next
 // is found by taking the step again.
-func (x *explorer[S]) trace(i int) []string {
-	if r, ok := x.model.(Rewinder); ok {
-		r.Rewind()
-		x.model.Init(func(S) {})
-	}
-	return x.steps(i)
-}
-
-func (x *explorer[S]) steps(i int) []string {
+func (x *explorer[S]) trace(i int) []Step {
 	s, parent := x.seen.state(i), x.seen.parent(i)
 	if parent == none {
-		return []string{fmt.Sprintf("Init: %+v", s)}
+		return []Step{{"Init", x.describe(s)}}
 	}
-	before := x.steps(parent)
+	before := x.trace(parent)
 	var by string
 	x.model.Next(x.seen.state(parent), func(action string, next S) {
 		if by == "" && next == s {
 			by = action
 		}
 	})
-	return append(before, fmt.Sprintf("%s: %+v", by, s))
+	return append(before, Step{by, x.describe(s)})
+}
+
+func (x *explorer[S]) describe(s S) string {
+	if d, ok := x.model.(Describer[S]); ok {
+		return d.Describe(s)
+	}
+	return fmt.Sprintf("%+v", s)
 }
 
 // table is the set of states seen, numbered in the order in which they came.

@@ -2,7 +2,7 @@ package mirror
 
 import (
 	"reflect"
-	"strings"
+	"slices"
 	"testing"
 )
 
@@ -51,13 +51,28 @@ func TestExploreFindsAShortestTrace(t *testing.T) {
 		t.Fatalf("got %+v", r)
 	}
 	var actions []string
-	for _, line := range r.Trace {
-		action, _, _ := strings.Cut(line, ":")
-		actions = append(actions, action)
+	for _, step := range r.Trace {
+		actions = append(actions, step.Action)
 	}
 	want := []string{"Init", "FillBig", "BigToSmall", "EmptySmall", "BigToSmall", "FillBig", "BigToSmall"}
 	if !reflect.DeepEqual(actions, want) {
 		t.Errorf("trace %q\nwant  %q", actions, want)
+	}
+}
+
+func TestStepTellsWhatChanged(t *testing.T) {
+	first := Step{"Init", "clock: 1\nlane 0: free\nworker v: up\ncall Claim of v: late\ncall Claim of w: late\n"}
+	second := Step{"Claim", "clock: 1\nlane 0: held\nlane 1: free\ncall Claim of w: late\nKeyOrder is broken\n"}
+	if got := first.Changed(nil); len(got) != 5 {
+		t.Errorf("of the first state %q", got)
+	}
+	want := []string{"lane 0: held", "lane 1: free", "KeyOrder is broken", "without worker v", "without call Claim of v"}
+	if got := second.Changed(&first); !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	one, other := Step{"Init", "{1 2}"}, Step{"Fill", "{1 3}"}
+	if got := other.Changed(&one); !slices.Equal(got, []string{"{1 3}"}) {
+		t.Errorf("of one line %q", got)
 	}
 }
 

@@ -12,7 +12,7 @@ func (t *relayTurn) strikes() {
 	t.expire()
 	t.repeat()
 	t.rollBack()
-	for _, name := range t.m.workers {
+	for _, name := range t.m.names {
 		worker := t.w.workers[name]
 		if worker.up {
 			t.crash(name)
@@ -36,7 +36,10 @@ func (w *relayWorld) lateCalls() (n int) {
 	return n
 }
 
-func (c *relayCall) vain(at protocol.Time) bool { return c.laneCall() && at > c.notAfter }
+// vain: a call that can no longer do anything is as good as gone.
+func (m *relaybus) vain(c *relayCall, at protocol.Time) bool {
+	return c.laneCall() && !m.guard("Claim.not-after", at <= c.notAfter) && !m.guard("TakeOver.not-after", at <= c.notAfter)
+}
 
 func (t *relayTurn) expire() {
 	if int(t.w.clock) >= t.m.maxClock {
@@ -44,7 +47,7 @@ func (t *relayTurn) expire() {
 	}
 	c := t.w.clone()
 	c.clock++
-	c.calls = slices.DeleteFunc(c.calls, func(x relayCall) bool { return x.late && x.vain(c.clock) })
+	c.calls = slices.DeleteFunc(c.calls, func(x relayCall) bool { return x.late && t.m.vain(&x, c.clock) })
 	t.lead("Expire", c)
 }
 
@@ -87,6 +90,7 @@ func (t *relayTurn) kill(name string) {
 			continue
 		}
 		c := t.w.clone()
+		c.place = 0
 		c.history = c.history.Clone()
 		c.history.Killed(t.m.holder(t.w, name), x.Delivery)
 		c.kills[t.m.holder(t.w, name)] = relayKill{x.Delivery, c.pair(x.Delivery).lives}
@@ -96,12 +100,12 @@ func (t *relayTurn) kill(name string) {
 
 func (t *relayTurn) abandon(name string) {
 	call := t.w.laneCallOf(name)
-	if call == nil || !call.vain(t.w.clock) && t.w.lateCalls() >= t.m.maxLate {
+	if call == nil || !t.m.vain(call, t.w.clock) && t.w.lateCalls() >= t.m.maxLate {
 		return
 	}
 	c := t.w.clone()
 	c.remove(call)
-	if !call.vain(t.w.clock) {
+	if !t.m.vain(call, t.w.clock) {
 		c.add(call.forgotten())
 	}
 	worker := c.workers[name]

@@ -12,15 +12,12 @@ func (m *relaybus) Invariants() []Invariant[relayState] {
 	var all []Invariant[relayState]
 	for _, inv := range protocol.Invariants {
 		all = append(all, Invariant[relayState]{inv.Name, func(s relayState) bool {
-			w := m.worlds[s]
-			if w.broken != nil && w.broken.Invariant == inv.Name {
-				return false
-			}
-			return inv.Name != "NothingDropped" || w.beliefsListed()
+			w := m.world(s)
+			return inv.Check(w.state, w.history) == nil && (inv.Name != "NothingDropped" || w.beliefsListed())
 		}})
 	}
 	for _, probe := range relayProbes {
-		all = append(all, Invariant[relayState]{probe.name, func(s relayState) bool { return !probe.seen(m, m.worlds[s]) }})
+		all = append(all, Invariant[relayState]{probe.name, func(s relayState) bool { return !probe.seen(m, m.world(s)) }})
 	}
 	return all
 }

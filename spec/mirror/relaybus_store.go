@@ -29,8 +29,10 @@ func (t *relayTurn) performs() {
 			t.finish(call)
 		}
 	}
-	for lane := range t.w.state.AllLanes() {
-		t.chargeLost(&lane)
+	if t.m.rule("ChargeLost") {
+		for lane := range t.w.state.AllLanes() {
+			t.chargeLost(&lane)
+		}
 	}
 }
 
@@ -118,7 +120,7 @@ func (t *relayTurn) claim(call *relayCall, id protocol.LaneID) {
 	}
 	var rows []protocol.Delivery
 	for d := range t.w.state.Deliveries() {
-		if d.Lane == id {
+		if t.m.guard("Claim.row lane", d.Lane == id) {
 			rows = append(rows, d)
 		}
 	}

@@ -39,8 +39,8 @@ func TestTwins(t *testing.T) {
 			}
 			if differs := r.Differs(&e); differs != "" {
 				t.Error(differs)
-				for _, line := range r.Trace {
-					t.Log(line)
+				for _, step := range r.Trace {
+					t.Log(step.Action)
 				}
 			}
 		})

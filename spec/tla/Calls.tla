@@ -100,15 +100,13 @@ Subscribe(h) ==
   /\ store' = SubscribeEffect(store, a)
   /\ UNCHANGED <<ledger, workers, calls, clock>>
 
-(* Sweeps one pending delivery, or finds none left.                          *)
+(* Sweeps one delivery, or finds none left. Its guards say which one.        *)
 UnsubscribeOf(h) ==
-  LET pending == {id \in DOMAIN store.deliveries :
-                    store.deliveries[id].handler = h /\ IsPending(store, id)}
-      a(bury, swept) == [event |-> EventType, handler |-> h, bury |-> bury, swept |-> swept,
+  LET a(bury, swept) == [event |-> EventType, handler |-> h, bury |-> bury, swept |-> swept,
                          now |-> clock]
   IN /\ "Unsubscribe" \in Does
      /\ \E bury \in BOOLEAN :
-        \E swept \in {<<id>> : id \in pending} \cup {<< >>} :
+        \E swept \in {<<id>> : id \in DOMAIN store.deliveries} \cup {<< >>} :
           /\ swept = << >> => ~bury
           /\ UnsubscribeRefusal(store, a(bury, swept)) = ""
           /\ store' = UnsubscribeEffect(store, a(bury, swept))

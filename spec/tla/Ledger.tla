@@ -80,11 +80,13 @@ RecordEvents(l, events) ==
 
 RecordPublish(l, s, a) == RecordEvents(l, a.events)
 
+(* Only a dead letter is forgiven what it was charged.                       *)
 RecordRequeue(l, s, a) ==
-  [l EXCEPT !.pairs = [id \in DOMAIN @ |->
-    IF id \notin Range(a.requeued) THEN @[id]
-    ELSE [@[id] EXCEPT !.dead = FALSE, !.excepted = TRUE, !.lives = @ + 1,
-                       !.charges = 0, !.takeovers = 0, !.blamed = {}]]]
+  LET t == Breaks(l, "ChargedOnce", \E id \in Range(a.requeued) : ~l.pairs[id].dead)
+  IN [t EXCEPT !.pairs = [id \in DOMAIN @ |->
+       IF id \notin Range(a.requeued) THEN @[id]
+       ELSE [@[id] EXCEPT !.dead = FALSE, !.excepted = TRUE, !.lives = @ + 1,
+                          !.charges = 0, !.takeovers = 0, !.blamed = {}]]]
 
 RecordPurge(l, s, a) ==
   LET dead == Range(a.dead)
@@ -98,10 +100,13 @@ RecordPurge(l, s, a) ==
 
 (* A swept run goes on until its worker hears of it.                         *)
 RecordUnsubscribe(l, s, a) ==
-  [l EXCEPT !.pairs = [id \in DOMAIN @ |->
-    IF id \notin Range(a.swept) THEN @[id]
-    ELSE IF a.bury THEN [@[id] EXCEPT !.dead = TRUE, !.excepted = TRUE]
-    ELSE Over(@[id], "unsubscribed")]]
+  LET swept == Range(a.swept)
+      t == Breaks(l, "NoLostDelivery",
+                  \E id \in swept : ~Alive(l.pairs[id]) \/ l.pairs[id].handler # a.handler)
+  IN [t EXCEPT !.pairs = [id \in DOMAIN @ |->
+       IF id \notin swept THEN @[id]
+       ELSE IF a.bury THEN [@[id] EXCEPT !.dead = TRUE, !.excepted = TRUE]
+       ELSE Over(@[id], "unsubscribed")]]
 
 ---------------------------------------------------------------------------
 (* Leases.                                                                   *)
@@ -118,24 +123,29 @@ Beside(l, a, i) ==
           /\ \E x \in PairsOfKey(l, id) : IsOpen(l.pairs[x]) \/ PickedBefore(a, i, x)
      \/ p.after # NoDelivery /\ ~PickedBefore(a, i, p.after)
 
+(* Was the open run granted by the call of this number, or by a later one?   *)
+(* What such a call states says nothing of the run.                          *)
+Since(l, id, number) == l.pairs[id].run.claim >= number
+
 RecordClaim(l, s, a) ==
   LET picks == {p.delivery : p \in Range(a.picks)}
       over == {id \in OpenIn(l, a.lane) :
                  ~Runs(a.running, [delivery |-> id, claim |-> l.pairs[id].run.claim])}
+      owes(id) == l.pairs[id].run.phase = "lost" \/ id \in s.lanes[a.lane].stuck
       run == [NoRun EXCEPT !.phase = "open", !.epoch = s.lanes[a.lane].epoch,
                            !.holder = a.holder, !.claim = a.number]
       closed == CloseRuns(Accept(l, a.lane, a.holder), over)
-      judged == Breaks(Breaks(Breaks(Breaks(closed,
+      judged == Breaks(Breaks(Breaks(Breaks(Breaks(closed,
         "KeyOrder", \E i \in DOMAIN a.picks : Beside(closed, a, i)),
         "CompletedStaysDone", \E id \in picks : l.pairs[id].fate = "completed"),
         "DeadStaysDead", \E id \in picks : l.pairs[id].dead),
-        \* Nobody will charge the run that was taken over any more.
-        "ChargedOnce", \E id \in picks : l.pairs[id].run.phase = "lost")
-      row(p, id) ==
-        IF id \in picks THEN [p EXCEPT !.run = run]
-        ELSE IF id \in a.unstuck /\ Alive(p)
-          THEN [p EXCEPT !.charges = @ + 1, !.takeovers = @ + 1]
-        ELSE p
+        "NothingDropped", \E id \in over : Since(l, id, a.number)),
+        \* Nothing runs again before it has paid for the run before.
+        "ChargedOnce", \E id \in picks : owes(id))
+      paid(p, id) ==
+        IF id \in a.unstuck /\ Alive(p)
+        THEN [p EXCEPT !.charges = @ + 1, !.takeovers = @ + 1] ELSE p
+      row(p, id) == IF id \in picks THEN [paid(p, id) EXCEPT !.run = run] ELSE paid(p, id)
   IN [judged EXCEPT !.pairs = [id \in DOMAIN @ |-> row(@[id], id)]]
 
 (* Charges of a takeover, by the history's own reckoning, compared with what *)
@@ -187,7 +197,8 @@ RecordRelinquish(l, s, a) ==
   LET open == OpenIn(l, a.lane)
       stated == {id \in open :
                    Runs(a.running, [delivery |-> id, claim |-> l.pairs[id].run.claim])}
-      t == Breaks(Accept(l, a.lane, a.holder), "NothingDropped", stated # {})
+      t == Breaks(Accept(l, a.lane, a.holder), "NothingDropped",
+                  stated # {} \/ \E id \in open : Since(l, id, a.number))
   IN [CloseRuns(t, open) EXCEPT !.terms = Put(@, a.lane, Nobody)]
 
 ---------------------------------------------------------------------------

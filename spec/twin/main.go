@@ -16,6 +16,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"strings"
 
 	"github.com/relaybus-go/relaybus/spec/internal/command"
@@ -23,7 +24,11 @@ import (
 	"github.com/relaybus-go/relaybus/spec/mirror"
 )
 
-func main() { command.Main(run) }
+func main() {
+	// Steps leave much behind that nobody needs again, and what is kept is small.
+	debug.SetGCPercent(400)
+	command.Main(run)
+}
 
 type settings struct {
 	*command.Flags
@@ -40,7 +45,7 @@ func run(_ context.Context, args []string, stdout, stderr io.Writer) int {
 	f.StringVar(&s.dir, "dir", "spec/tla", "the `folder` of the modules, configs and suite.txt")
 	f.BoolVar(&s.full, "full", false, "run the large configs too")
 	f.BoolVar(&s.verbose, "v", false, "print counterexamples")
-	f.IntVar(&s.limit, "limit", 16_000_000, "stop a config at this many `states`; each takes up to 300 bytes, of Relaybus a kilobyte")
+	f.IntVar(&s.limit, "limit", 16_000_000, "stop a config at this many `states`; each takes up to 300 bytes")
 	if code, ok := f.Read(args); !ok {
 		return code
 	}
@@ -90,6 +95,20 @@ func (s *settings) choose(args []string) ([]suite.Entry, error) {
 	return chosen, nil
 }
 
+// tell prints a counterexample: each action, and what it changed.
+func (s *settings) tell(trace []mirror.Step) {
+	for i := range trace {
+		before := &trace[max(i-1, 0)]
+		if i == 0 {
+			before = nil
+		}
+		fmt.Fprintf(s.out, "%3d %s\n", i+1, trace[i].Action)
+		for _, line := range trace[i].Changed(before) {
+			fmt.Fprintf(s.out, "      %s\n", line)
+		}
+	}
+}
+
 func (s *settings) compare(e *suite.Entry) (same bool, err error) {
 	r, err := mirror.Run(s.dir, e, s.limit)
 	if err != nil {
@@ -105,9 +124,7 @@ func (s *settings) compare(e *suite.Entry) (same bool, err error) {
 		fmt.Fprintf(s.out, "%s: %s\n", e.Name(), differs)
 	}
 	if s.verbose {
-		for i, line := range r.Trace {
-			fmt.Fprintf(s.out, "%3d %s\n", i+1, line)
-		}
+		s.tell(r.Trace)
 	}
 	return differs == "", nil
 }

@@ -13,7 +13,7 @@ import (
 
 func TestRun(t *testing.T) {
 	folder := t.TempDir()
-	for _, name := range []string{"AsyncCommit.tla", "AsyncCommit.cfg", "BrokenAsyncCommitHolder.cfg"} {
+	for _, name := range []string{"AsyncCommit.tla", "AsyncCommit.cfg", "BrokenAsyncCommitHolder.cfg", "BrokenRelaybusEndToken.cfg"} {
 		text, err := os.ReadFile(filepath.Join("../tla", name))
 		if err != nil {
 			t.Fatal(err)
@@ -30,7 +30,10 @@ func TestRun(t *testing.T) {
 		{"all as TLC", good, nil, command.Expected, "25996 distinct, depth 22"},
 		{"another count", strings.Replace(good, "25996", "25997", 1), nil, command.Unexpected, "the twin has 25996 distinct states, TLC 25997"},
 		{"another verdict", "AsyncCommit AsyncCommit small FencedOut - 3 1 x\n", []string{"AsyncCommit"}, command.Unexpected, "the twin says pass, TLC FencedOut"},
-		{"a counterexample", "", []string{"-v", "AsyncCommit/BrokenAsyncCommitHolder"}, command.Expected, " 12 CompleteMany: "},
+		{"a counterexample", "", []string{"-v", "AsyncCommit/BrokenAsyncCommitHolder"}, command.Expected, " 12 CompleteMany\n"},
+		{"one of Relaybus, with the reason", "", []string{"-v", "Relaybus/BrokenRelaybusEndToken"}, command.Expected,
+			"      without delivery #1 of e1/x\n"},
+		{"and the promise that it breaks", "", []string{"-v", "Relaybus/BrokenRelaybusEndToken"}, command.Expected, "OneHolderPerLane is broken by lane 0: CompleteMany of "},
 		{"stopped early", good, []string{"-limit", "100"}, command.Unexpected, "stopped at 100 states"},
 		{"no twin", good, []string{"Tiny"}, command.Unable, "module Tiny has no twin"},
 		{"no config", good, []string{"AsyncCommit/Missing"}, command.Unable, "Missing.cfg"},
