@@ -269,3 +269,78 @@ func TestDefaultsOfTheDatabase(t *testing.T) {
 		t.Errorf("verify: %+v, %v", found.Findings, err)
 	}
 }
+
+// A completion that found its run listed waits for the row, which the same
+// run's Snooze has written and commits. The run is over: the lane, locked FOR
+// KEY SHARE, is not read again and would not say so. Only the row's version
+// does; by its id alone it would be deleted, and what was to run again never does.
+func TestCompletionOfARowWrittenMeanwhile(t *testing.T) {
+	byID := func(row string) [2]string {
+		return [2]string{"d.ctid = " + row + ".row_id and d.xmin = " + row + ".row_version", "d.id = " + row + ".id"}
+	}
+	for _, c := range []struct {
+		statement string
+		rule      [2]string
+		args      func(engine.Lease) []any
+	}{
+		{"complete_alone", byID("f"), func(l engine.Lease) []any {
+			return append(completionArgs(l), []int64{l.Claim}, []bool{false}, false)
+		}},
+		{"complete_many", byID("g"), func(l engine.Lease) []any {
+			return append(completionArgs(l), []int64{l.Claim}, []int64{0}, []int32{1}, []bool{false}, false)
+		}},
+		{"complete", [2]string{"d.ctid = s.row_id and d.xmin = s.row_version", "d.id = $4"}, func(l engine.Lease) []any {
+			return []any{l.Lane, l.Epoch, uuidOf(l.Holder), l.Delivery, l.Claim, 0, false, 1000}
+		}},
+	} {
+		for _, left := range []int{1, 0} {
+			t.Run(fmt.Sprintf("%s/%d left", c.statement, left), func(t *testing.T) {
+				ctx := context.Background()
+				s := seeded(t, postgres.Options{}, protocol.Event{ID: "a", Type: "e"})
+				lease := newWorker(t, s, 1).claim().Picks[0].Lease
+				sql := s.sql(t, c.statement)
+				if left == 0 {
+					sql = without(t, sql, c.rule[0], c.rule[1])
+				}
+				tx, err := s.pool.Begin(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer tx.Rollback(ctx)
+				for _, write := range []string{
+					"update " + s.schema + ".lanes set in_flight = '{}', in_flight_claims = '{}' where lane = $1",
+					"update " + s.schema + ".deliveries set available_at = available_at + interval '1 hour' where lane = $1",
+				} {
+					if _, err := tx.Exec(ctx, write, lease.Lane); err != nil {
+						t.Fatal(err)
+					}
+				}
+				done := make(chan error, 1)
+				go func() {
+					_, err := s.pool.Exec(ctx, sql, c.args(lease)...)
+					done <- err
+				}()
+				s.waitUntilBlocked(t)
+				if err := tx.Commit(ctx); err != nil {
+					t.Fatal(err)
+				}
+				if err := <-done; err != nil {
+					t.Fatal(err)
+				}
+				var n int
+				if err := s.pool.QueryRow(ctx, "select count(*) from "+s.schema+".deliveries").Scan(&n); err != nil {
+					t.Fatal(err)
+				}
+				if n != left {
+					t.Errorf("%d rows are left, want %d: one that was put off is lost", n, left)
+				}
+			})
+		}
+	}
+}
+
+// completionArgs are the first arguments of both statements of CompleteMany,
+// up to the delivery.
+func completionArgs(l engine.Lease) []any {
+	return []any{[]int32{int32(l.Lane)}, []int64{l.Epoch}, []pgtype.UUID{uuidOf(l.Holder)}, []int32{1}, []int32{int32(l.Lane)}, []int64{int64(l.Delivery)}}
+}
