@@ -3,6 +3,7 @@ package linearize
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/relaybus-go/relaybus/engine"
 )
@@ -47,8 +48,36 @@ type lifeState struct {
 	row      lifeRow
 	id       engine.DeliveryID // 0: nobody saw it
 	tenure   tenure
+	past     former
 
 	since *op // what last changed the row; no part of the key
+}
+
+// former are the deliveries that an event had before a Purge forgot it. A list
+// is never changed, so that states may share it.
+type former []engine.DeliveryID
+
+// with adds a delivery; 0 is none.
+func (f former) with(id engine.DeliveryID) former {
+	if id == 0 || slices.Contains(f, id) {
+		return f
+	}
+	return append(slices.Clip(f), id)
+}
+
+// repeats reports whether a completion is one of a delivery that is gone with
+// its event: the lane may list its run for as long as its worker states it, and
+// the row is not there, so that CompleteMany says Applied again.
+func (f former) repeats(c *rowCall) bool {
+	return c.kind == rowCompleted && slices.Contains(f, c.lease.Delivery)
+}
+
+func (f former) appendKey(b []byte) []byte {
+	b = binary.AppendVarint(b, int64(len(f)))
+	for _, id := range f {
+		b = binary.AppendVarint(b, int64(id))
+	}
+	return b
 }
 
 // tenure says whose end of a run the store would accept.
@@ -82,7 +111,7 @@ func (t tenure) appendKey(b []byte) []byte {
 func (s lifeState) appendKey(b []byte) []byte {
 	b = append(b, byte(s.identity), byte(s.row))
 	b = binary.AppendVarint(b, int64(s.id))
-	return s.tenure.appendKey(b)
+	return s.tenure.appendKey(s.past.appendKey(b))
 }
 
 // String says what became of the delivery.
@@ -110,7 +139,7 @@ func (r lifeRules) settled(s lifeState, p *part[rowCall]) ([]lifeState, *misfit)
 	case rowGranted:
 		return r.granted(s, p)
 	case rowCompleted, rowCommitted:
-		if s.row == goneRow && c.kind == rowCompleted {
+		if s.row == goneRow && c.kind == rowCompleted || s.past.repeats(c) {
 			return one(s), nil // the retry of a completion whose answer was lost
 		}
 		return s.end(p, goneRow)
@@ -269,7 +298,7 @@ func (r lifeRules) effects(s lifeState, p, _ *part[rowCall]) []lifeState {
 
 // purged returns what a purge may leave: no dead letter, and then no event.
 func (s lifeState) purged(by *op) []lifeState {
-	forgotten := lifeState{tenure: ended(), since: by}
+	forgotten := lifeState{tenure: ended(), past: s.past.with(s.id), since: by}
 	switch {
 	case s.row == deadRow:
 		return []lifeState{s.to(goneRow, ended(), by), forgotten}

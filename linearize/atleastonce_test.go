@@ -103,6 +103,20 @@ var lifeStories = []story{
 		},
 	},
 	{
+		// Good: the run is of a delivery that is gone with its event, and only
+		// repeats what it had done. Bad: it takes the new one along.
+		name: "completed again when its event was forgotten", rule: "a completion that is repeated does not touch a new delivery", breaks: lifeOnly,
+		tell: func(b *book, bad bool) {
+			b.publish(msg("e", "", "h"))
+			l := b.claim(claim{by: alice, n: 2, took: 1, grants: rows1("h")})
+			b.complete(l[0], applied)
+			b.purge(0, 1)
+			b.publish(msg("e", "", "h"))
+			b.complete(l[0], applied)
+			b.list(either(bad, []engine.Delivery{row(2, "e/h", "")}, nil)...)
+		},
+	},
+	{
 		name: "granted before it is due", rule: "picks are due", breaks: lifeOnly,
 		tell: func(b *book, bad bool) {
 			b.publish(msg("e", "", "h"))

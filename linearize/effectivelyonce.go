@@ -31,6 +31,7 @@ type onceState struct {
 	doneBy      int // the run that completed it
 	completions int // over the lives of the event
 	swept       bool
+	past        former
 
 	since *op // what last changed the state; no part of the key
 }
@@ -39,7 +40,7 @@ func (s onceState) appendKey(b []byte) []byte {
 	b = s.tenure.appendKey(b)
 	b = binary.AppendVarint(b, int64(s.doneBy))
 	b = binary.AppendVarint(b, int64(s.completions))
-	return appendBool(b, s.swept)
+	return appendBool(s.past.appendKey(b), s.swept)
 }
 
 // String says which run counts.
@@ -115,7 +116,7 @@ func (r onceRules) mayEnd(s onceState, c *rowCall) *misfit {
 
 func (r onceRules) completed(s onceState, p *part[rowCall]) ([]onceState, *misfit) {
 	c := &p.in
-	if s.doneBy != 0 && s.doneBy == c.run {
+	if s.doneBy != 0 && s.doneBy == c.run || s.past.repeats(c) {
 		return one(s), nil
 	}
 	if m := r.mayEnd(s, c); m != nil {
@@ -148,7 +149,8 @@ func (r onceRules) effects(s onceState, p, _ *part[rowCall]) []onceState {
 	case rowPurged:
 		if s.doneBy != 0 && r.of.publishes > 1 {
 			// The event may be forgotten, and its id new again.
-			return one(onceState{tenure: ended(), completions: s.completions, since: p.op})
+			past := s.past.with(r.of.grants[s.doneBy-1].lease.Delivery)
+			return one(onceState{tenure: ended(), completions: s.completions, past: past, since: p.op})
 		}
 	}
 	return nil
