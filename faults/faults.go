@@ -156,6 +156,8 @@ type Fate struct {
 type Statement struct {
 	Call string // the store's method, or "Tx"
 	Step string // the statement within it
+	// Refused counts the writes of its row that failed so far ([OnRow]).
+	Refused int
 }
 
 // Behaviour is what a run of a handler does.

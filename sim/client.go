@@ -31,6 +31,9 @@ type exchange[In, Out any] struct {
 	err    error
 }
 
+// completeMany is the exchange that may arrive twice.
+type completeMany = exchange[engine.CompleteManyInput, engine.CompleteManyReply]
+
 func (x *exchange[In, Out]) serve() {
 	x.out, x.err = x.method(x.store, context.Background(), x.in)
 }

@@ -108,32 +108,7 @@ func (w *world) statementFault(t *task, p simstore.Point) error {
 		}
 	}
 	if p.Delivery != 0 && !w.calm {
-		return w.rowFault(p)
-	}
-	return nil
-}
-
-// rowFault returns the error that a write of a delivery's row raises. Whether
-// it does is drawn at the first write and stays so.
-func (w *world) rowFault(p simstore.Point) error {
-	const drawn, bad = 1, 2
-	for _, i := range w.rowFaults {
-		for int(p.Delivery) >= len(w.badRows) {
-			w.badRows = append(w.badRows, 0)
-		}
-		row := &w.badRows[p.Delivery]
-		if *row == 0 {
-			*row = drawn
-			if w.draw(i, int(p.Delivery)) > 0 {
-				*row |= bad
-			}
-		}
-		if *row&bad == 0 {
-			continue
-		}
-		w.faultFired(i)
-		w.faultWorked(i)
-		return faults.All()[i].Statement(faults.Statement{Call: p.Call, Step: p.Step}, 1)
+		return w.rowFault(t, p)
 	}
 	return nil
 }

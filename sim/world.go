@@ -59,7 +59,7 @@ type world struct {
 	lastStep                                                                                     int  // when the run is given up, should time stand still
 	calm                                                                                         bool // no more faults
 	tick                                                                                         uint64
-	badRows                                                                                      []uint8 // by delivery, once drawn
+	badRows                                                                                      []badRow // by delivery
 	poison                                                                                       []uint8
 	messageFaults, commitFaults, statementFaults, rowFaults, runFaults, batchFaults, timedFaults []int
 	fired, worked                                                                                []int // per kind of fault

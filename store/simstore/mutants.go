@@ -15,6 +15,7 @@ var Mutants = []mutant.Info{
 	{Name: "complete-without-claim-check", Says: "an end is accepted although the lane lists the delivery under another claim"},
 	{Name: "epoch-alone-fences", Says: "lane and epoch alone make the token, and a lost takeover issues the epoch again"},
 	{Name: "complete-gone-row-applied", Says: "a transactional completion of a row that is gone is Applied, so its effect commits twice"},
+	{Name: "complete-what-was-written-meanwhile", Says: "a completion deletes a row that was written after its snapshot: the run was ended otherwise"},
 	{Name: "follower-completed-before-predecessor", Says: "a follower is completed while the delivery before it is pending"},
 	{Name: "follower-refused-for-nothing", Says: "a follower is refused although the delivery before it was Applied by the same call"},
 	{Name: "partial-batch-reported-whole", Says: "all leases of a call are reported Applied although some were lost"},

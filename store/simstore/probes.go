@@ -129,7 +129,7 @@ var (
 	// The verdict of the predecessor within the same call decides.
 	behindRefused = probe.New("simstore: a follower was refused with its predecessor in one call")
 	// The row was ended, charged or swept between the completion's snapshot and its lock.
-	rowsChanged = probe.NewRare("simstore: a completion met a row written since its snapshot")
+	rowsChanged = probe.New("simstore: a completion met a row written since its snapshot")
 	// An operator buried or deleted the row, or an earlier try of the end did.
 	rowsDead = probe.New("simstore: an end met a dead row")
 	// A retry of a completion whose outcome was unknown: the lane lists it still.
