@@ -8,7 +8,7 @@ import (
 
 var badrow = &Kind{
 	Name:     "badrow",
-	Says:     "every write of one delivery's row fails for good, until the faults stop; or two writes do, and a late copy of the refused completion comes during the end that follows it",
+	Says:     "every write of one delivery's row fails for good, until the faults stop; in a store with row locks two writes may, and a late copy of the refused completion comes during the end that follows",
 	Target:   OnRow,
 	Variants: 2,
 	Rate:     200,
