@@ -16,7 +16,7 @@ func (l *Ledger) completedMany(semantics Semantics, a *CompleteMany) {
 			continue
 		}
 		if p := l.acceptEnd(semantics, lease, "CompleteMany"); p != nil && p.fate == alive {
-			p.mustRun(semantics, &lease.Token)
+			p.mustRun(semantics, &lease.Token, open)
 			l.done(p, lease)
 		}
 	}
@@ -27,7 +27,7 @@ func (l *Ledger) completed(semantics Semantics, a *Complete) {
 		return
 	}
 	if p := l.acceptEnd(semantics, &a.Lease, "Complete"); p != nil {
-		p.mustRun(semantics, &a.Lease.Token)
+		p.mustRun(semantics, &a.Lease.Token, open)
 		l.done(p, &a.Lease)
 	}
 }
@@ -35,12 +35,8 @@ func (l *Ledger) completed(semantics Semantics, a *Complete) {
 // completedUnlisted notes a completion that was judged by an older list of its
 // lane. Its holder may have given the lane back since; that is no intruder.
 func (l *Ledger) completedUnlisted(lease *Lease) {
-	p := l.byID[lease.Delivery]
-	if p != nil && p.fate == completed {
+	if p := l.byID[lease.Delivery]; p != nil && p.fate == completed {
 		return // repeated: nothing changed, whoever has the lane by now
-	}
-	if p != nil {
-		p.mustNotHaveEnded(&lease.Token)
 	}
 	h := l.lane(lease.Lane)
 	holder := h.holder
@@ -48,6 +44,7 @@ func (l *Ledger) completedUnlisted(lease *Lease) {
 		h.holder = h.last
 	}
 	if p := l.acceptEnd(Locking, lease, "CompleteMany"); p != nil && p.fate == alive {
+		p.mustRun(Locking, &lease.Token, open, givenBack)
 		l.done(p, lease)
 	}
 	h.holder = holder
@@ -78,22 +75,15 @@ func (l *Ledger) acceptEnd(semantics Semantics, lease *Lease, call string) *pair
 	return p
 }
 
-// mustRun notes an end that changed a delivery although the run had ended or
-// was given back. A Snapshot store may accept a completion of such a run.
-func (p *pairHistory) mustRun(semantics Semantics, t *Token) {
+// mustRun notes an end that changed a delivery although its run was over; in is
+// where the run may stand. What was judged by an older list may have been taken
+// off it by a newer claim, but not by an end, which has written the row since.
+// A Snapshot store may accept a completion of a run that is over.
+func (p *pairHistory) mustRun(semantics Semantics, t *Token, in ...phase) {
 	if p.fate != alive || semantics != Locking {
 		return
 	}
-	if r := p.runOf(t); r != nil && r.phase != open && r.phase != fenced {
-		p.breach().overEnd = &r.Token
-	}
-}
-
-// mustNotHaveEnded notes a completion of a run that a newer claim had taken off
-// its lane's list, when what took it off was an end: that has written the row
-// since the completion looked at it.
-func (p *pairHistory) mustNotHaveEnded(t *Token) {
-	if r := p.runOf(t); r != nil && (r.phase == ended || r.phase == stuck) && p.fate == alive {
+	if r := p.runOf(t); r != nil && r.phase != fenced && !slices.Contains(in, r.phase) {
 		p.breach().overEnd = &r.Token
 	}
 }
@@ -170,7 +160,7 @@ func (l *Ledger) finished(lease *Lease, rest []Lease, verdict Verdict, refused b
 	if p == nil {
 		return nil
 	}
-	p.mustRun(Locking, &lease.Token)
+	p.mustRun(Locking, &lease.Token, open)
 	how := ended
 	if refused {
 		how = stuck

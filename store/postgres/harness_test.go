@@ -74,6 +74,25 @@ type opened struct {
 	pooled bool // behind a pooler: sessions cannot be told apart, and none is paused
 }
 
+// again opens the same tables through a pool of its own, whose configuration is
+// changed first.
+func (s *opened) again(t testing.TB, change func(*pgxpool.Config)) (*pgxpool.Pool, *postgres.Store) {
+	t.Helper()
+	config := s.pool.Config()
+	change(config)
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	store, err := postgres.NewWith(pool, postgres.Options{Schema: s.schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	return pool, store
+}
+
 // open returns an empty store on the machine's server.
 func open(t testing.TB, o postgres.Options) *opened {
 	t.Helper()

@@ -15,19 +15,7 @@ import (
 // connection in the pool whose socket is closed: whoever got it next took the
 // store for away.
 func TestEndedTransactionLeavesNoDeadConnection(t *testing.T) {
-	p := open(t, postgres.Options{})
-	config := p.pool.Config()
-	config.MaxConns, config.MinConns = 1, 0
-	pool, err := pgxpool.NewWithConfig(context.Background(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	store, err := postgres.NewWith(pool, postgres.Options{Schema: p.schema})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	pool, store := open(t, postgres.Options{}).again(t, func(c *pgxpool.Config) { c.MaxConns, c.MinConns = 1, 0 })
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // what ends with the context runs when this waits
 	for i := range 20 {
 		ctx, cancel := context.WithCancel(context.Background())

@@ -333,20 +333,11 @@ func TestCallLost(t *testing.T) {
 		p.proxy.cuts.Store(0)
 	}
 	_ = p.proxy.listener.Close()
-	config := p.pool.Config()
-	config.ConnConfig.Host, config.ConnConfig.Port = "127.0.0.1", 1 // nobody listens there
-	config.ConnConfig.Fallbacks = nil                               // of a URL that leaves TLS to chance
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	store, err := postgres.NewWith(pool, postgres.Options{Schema: p.schema})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	_, err = store.CompleteMany(ctx, engine.CompleteManyInput{Leases: []engine.Lease{l}})
+	_, store := p.again(t, func(c *pgxpool.Config) {
+		c.ConnConfig.Host, c.ConnConfig.Port = "127.0.0.1", 1 // nobody listens there
+		c.ConnConfig.Fallbacks = nil                          // of a URL that leaves TLS to chance
+	})
+	_, err := store.CompleteMany(ctx, engine.CompleteManyInput{Leases: []engine.Lease{l}})
 	if err == nil || errors.Is(err, engine.ErrRetryable) || engine.IsDefinite(err) || !strings.Contains(err.Error(), "postgres: complete") {
 		t.Errorf("no server: %v", err)
 	}
