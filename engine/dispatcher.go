@@ -36,16 +36,17 @@ type Dispatcher struct {
 	// clockDoubted: a call came too late; Subscribe will tell the time.
 	clockDoubted bool
 
-	lanes   []*heldLane // sorted by lane
-	avoid   []avoidedLane
-	chains  []*chain // in the order they were granted
-	emptied bool     // some of them have no member left
-	runs    map[RunID]*job
-	jobs    int            // granted and not settled …
-	states  [jobStates]int // … by state
-	active  int            // chains that take a slot
-	limits  alarm          // when to look at the runs' time limits
-	unknown []unknownCommits
+	lanes    []*heldLane // sorted by lane
+	avoid    []avoidedLane
+	chains   []*chain // in the order they were granted
+	emptied  bool     // some of them have no member left
+	runs     map[RunID]*job
+	jobs     int            // granted and not settled …
+	states   [jobStates]int // … by state
+	active   int            // chains that take a slot
+	suspects int            // jobs that were in flight when a worker died
+	limits   alarm          // when to look at the runs' time limits
+	unknown  []unknownCommits
 
 	claim  claimPlan
 	extend retryState
@@ -267,7 +268,7 @@ func (d *Dispatcher) callReturned(at Instant, in CallReturned) {
 	case ClaimInput:
 		d.claimReturned(at, c, input, in)
 	case RelinquishInput:
-		d.relinquishReturned(at, input, in)
+		d.relinquishReturned(at, c, input, in)
 	case ExtendLeaseInput:
 		d.extendReturned(at, c, input, in)
 	case CompleteManyInput:

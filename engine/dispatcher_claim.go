@@ -12,9 +12,12 @@ import (
 // claimPlan is what the Dispatcher remembers between claims.
 type claimPlan struct {
 	retry     retryState // after a failure, or the poll interval
-	eager     bool       // the last claim granted something: go on without waiting
 	woken     bool       // a hint says that something is due
-	more      bool       // a chain that the limit cut ended: the rest of its key can be claimed now
+	more      bool       // a key has ended of which a claim may have left something behind
+	suspects  bool       // one suspect may have kept others from being granted
+	lingers   alarm      // until when known work waits for a fuller claim
+	unasked   int        // held lanes that this round did not ask yet
+	goesOn    bool       // the round goes on with them: what was asked gave nothing
 	abandoned bool       // an earlier Claim or Relinquish has an unknown outcome
 	// doubt is the store time up to which an abandoned Claim or Relinquish
 	// may still be applied: its not-after.
@@ -23,7 +26,6 @@ type claimPlan struct {
 	behind    LaneID // the search for other lanes continues behind it
 	allMineAt Instant
 	timersSet bool
-	empty     int // held lanes asked in a row, for nothing, without asking for new ones
 }
 
 // lanesHeldPerClaim bounds the lanes a worker holds, in claims' worth: enough
@@ -50,20 +52,6 @@ func (d *Dispatcher) claimOrRelinquish(at Instant) {
 		return
 	}
 	d.sendClaim(at, room)
-}
-
-// claimDue waits for the poll interval, unless there is reason to believe that
-// something is due. After a claim that granted something it waits until half
-// the slots are free: one claim for many deliveries is what keeps the number
-// of statements down.
-func (d *Dispatcher) claimDue(at Instant, room int) bool {
-	if d.claim.retry.due(at) {
-		return true
-	}
-	if d.claim.retry.tries > 0 {
-		return false
-	}
-	return d.claim.woken || (d.claim.eager || d.claim.more) && 2*room >= d.cfg.Concurrency
 }
 
 func (d *Dispatcher) laneCallOutstanding() bool {
@@ -97,7 +85,7 @@ func (d *Dispatcher) handlerRooms() []HandlerRoom {
 
 func (d *Dispatcher) sendClaim(at Instant, room int) {
 	d.number += 2
-	d.claim.woken, d.claim.more = false, false
+	d.beginRound(at)
 	in := ClaimInput{
 		Holder: d.cfg.Holder, Owner: d.cfg.Owner, Group: d.group,
 		Number: d.number, TTL: d.cfg.Lease, NotAfter: d.notAfter(at),
@@ -133,6 +121,9 @@ func (d *Dispatcher) chooseLanes(at Instant, in *ClaimInput) {
 	fruitful := 0
 	expire := d.letsExpire(at)
 	start, _ := d.laneIndex(d.claim.cursor + 1)
+	if mutant.On("lane-cursor-stands-still") {
+		start = 0
+	}
 	for i := range d.lanes {
 		l := d.lanes[(start+i)%len(d.lanes)]
 		if slices.Contains(expire, l.LaneEpoch) {
@@ -152,7 +143,7 @@ func (d *Dispatcher) chooseLanes(at Instant, in *ClaimInput) {
 	slices.SortFunc(in.Held, func(a, b LaneEpoch) int { return cmp.Compare(a.Lane, b.Lane) })
 	slices.Sort(in.LetExpire)
 	slices.Sort(in.Draining)
-	if len(d.lanes) < lanesHeldPerClaim*d.cfg.LanesPerClaim {
+	if !d.holdsEnough() {
 		in.MaxLanes = max(0, d.cfg.LanesPerClaim-fruitful)
 	}
 }
@@ -173,17 +164,7 @@ func (d *Dispatcher) running() []Running {
 }
 
 func (d *Dispatcher) suspectRunning() bool {
-	if mutant.On("suspects-not-counted") {
-		return false
-	}
-	for _, c := range d.chains {
-		for _, j := range c.members {
-			if j.granted.Picked.Delivery.Takeovers > 0 {
-				return true
-			}
-		}
-	}
-	return false
+	return d.suspects > 0 && !mutant.On("suspects-not-counted")
 }
 
 func (d *Dispatcher) claimReturned(at Instant, c *call, input ClaimInput, in CallReturned) {
@@ -203,12 +184,11 @@ func (d *Dispatcher) claimReturned(at Instant, c *call, input ClaimInput, in Cal
 		d.leaseLost(at, r)
 	}
 	d.adoptLanes(at, c.sent, &input, reply)
-	granted := d.adoptPicks(at, c.sent, reply.Picks, input.Limit)
-	d.planNextClaim(at, granted)
-	if granted > 0 || input.MaxLanes > 0 {
-		d.claim.empty = 0
-	} else if d.claim.empty += len(input.Held); d.claim.empty < len(d.lanes) {
-		d.claim.eager = true // the rest of the rotation was not asked yet
+	d.adoptPicks(at, c.sent, reply.Picks, input.Limit)
+	d.planNextClaim(at)
+	d.noteLeft(&input, reply)
+	if mutant.On("wake-lost-during-claim") {
+		d.claim.woken = false
 	}
 }
 
@@ -308,10 +288,9 @@ func lastTaken(reply *ClaimReply, behind LaneID) LaneID {
 
 // planNextClaim sets the poll interval, with jitter so that workers started
 // together spread out.
-func (d *Dispatcher) planNextClaim(at Instant, granted int) {
+func (d *Dispatcher) planNextClaim(at Instant) {
 	half := d.cfg.Poll / 2
 	d.claim.retry.after(at, half+time.Duration(d.cfg.Jitter(int64(half)+1)))
-	d.claim.eager = granted > 0
 }
 
 func (d *Dispatcher) avoidLane(at Instant, id LaneEpoch) {
@@ -319,13 +298,16 @@ func (d *Dispatcher) avoidLane(at Instant, id LaneEpoch) {
 }
 
 func (d *Dispatcher) expireAvoided(at Instant) {
+	if mutant.On("lanes-avoided-for-ever") {
+		return
+	}
 	d.avoid = slices.DeleteFunc(d.avoid, func(a avoidedLane) bool { return at.reached(a.until) })
 }
 
 // rotateLanes drains the lane held longest when no further lane may be taken,
 // so that no free lane waits for ever behind busy ones.
 func (d *Dispatcher) rotateLanes(at Instant) {
-	if len(d.lanes) < lanesHeldPerClaim*d.cfg.LanesPerClaim {
+	if !d.holdsEnough() {
 		return
 	}
 	var oldest *heldLane
@@ -352,7 +334,7 @@ func (d *Dispatcher) relinquishIdle(at Instant) bool {
 	drained := false
 	// No further lane may be taken and this one gave nothing when it was last
 	// asked: others may hold what is due.
-	full := len(d.lanes) >= lanesHeldPerClaim*d.cfg.LanesPerClaim
+	full := d.holdsEnough()
 	for _, l := range d.lanes {
 		wait := d.idleAfter() - (at.Mono - l.yielded.Mono)
 		if full && !l.fruitful {
@@ -400,7 +382,28 @@ func (d *Dispatcher) unsettledLanes() []LaneID {
 	return slices.Compact(keep)
 }
 
-func (d *Dispatcher) relinquishReturned(at Instant, input RelinquishInput, in CallReturned) {
+// allRelinquished notes the answer to a Relinquish of every lane of this holder:
+// those that were not given back, and on which the call stated nothing, are not
+// ours.
+func (d *Dispatcher) allRelinquished(input *RelinquishInput, back []LaneID) {
+	d.lanes = slices.DeleteFunc(d.lanes, func(l *heldLane) bool {
+		stated := slices.ContainsFunc(input.Running, func(r Running) bool { return r.Lane == l.Lane })
+		return slices.Contains(back, l.Lane) || !stated
+	})
+}
+
+// trustRelinquish ends the doubt as trustClaims does, or says when to ask again:
+// as soon as the store must refuse what was abandoned.
+func (d *Dispatcher) trustRelinquish(at Instant, heard, now protocol.Time) {
+	if d.trustClaims(heard); d.claim.abandoned {
+		d.claim.retry.tries = max(d.claim.retry.tries, 1)
+		d.claim.retry.next, d.claim.retry.armed = at.plus(max(d.claim.doubt.Sub(now)+1, 0)), true
+		return
+	}
+	d.claim.retry = retryState{}
+}
+
+func (d *Dispatcher) relinquishReturned(at Instant, c *call, input RelinquishInput, in CallReturned) {
 	if in.Err != nil {
 		d.abandonClaim(at, input.NotAfter, in.Err)
 		return
@@ -408,7 +411,8 @@ func (d *Dispatcher) relinquishReturned(at Instant, input RelinquishInput, in Ca
 	reply := in.Reply.(*RelinquishReply)
 	d.heard(at, reply.Now)
 	if len(input.Lanes) == 0 {
-		d.lanes, d.claim.abandoned = nil, false
+		d.allRelinquished(&input, reply.Lanes)
+		d.trustRelinquish(at, c.heard, reply.Now)
 	}
 	for _, id := range input.Lanes {
 		// Whether it was given back now or was not ours any more: it is gone.

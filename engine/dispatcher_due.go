@@ -3,6 +3,8 @@ package engine
 import (
 	"slices"
 	"time"
+
+	"github.com/relaybus-go/relaybus/internal/mutant"
 )
 
 // dueTimes remembers when deliveries that this worker put off are due, so that
@@ -48,7 +50,7 @@ func (d *Dispatcher) wakeForDue(at Instant) {
 	if d.phase != phaseRunning {
 		return
 	}
-	if d.due.reached(at) {
+	if d.due.reached(at) && !mutant.On("due-time-forgotten") {
 		d.claim.woken = true
 	}
 	if len(d.due.ticks) > 0 {

@@ -29,7 +29,7 @@ type flushPlan struct {
 }
 
 func (f *flushPlan) note(at Instant, window time.Duration) {
-	if !f.armed {
+	if !f.armed || mutant.On("window-re-armed") {
 		f.due, f.armed = at.plus(window), true
 	}
 }
@@ -410,7 +410,7 @@ func (d *Dispatcher) completeSome(at Instant) bool {
 }
 
 func (d *Dispatcher) flushDue(at Instant, n int) bool {
-	if n >= d.cfg.CompletionBatch || d.phase == phaseStopping || !d.flush.armed || at.reached(d.flush.due) {
+	if n >= d.cfg.CompletionBatch || d.phase == phaseStopping || !d.flush.armed || at.reached(d.flush.due) && !mutant.On("window-never-closes") {
 		return true
 	}
 	return d.active == 0

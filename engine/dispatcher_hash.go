@@ -27,11 +27,14 @@ func (d *Dispatcher) Hash() uint64 {
 		h.int(int64(tick))
 	}
 	h.int(int64(d.away), int64(d.probe.tries), int64(d.probe.next.Mono))
-	h.int(int64(d.claim.cursor), int64(d.claim.behind), int64(d.claim.retry.tries), int64(d.claim.retry.next.Mono), int64(d.claim.empty))
+	h.int(int64(d.claim.cursor), int64(d.claim.behind), int64(d.claim.retry.tries), int64(d.claim.retry.next.Mono), int64(d.claim.unasked))
+	for i := range d.cfg.Handlers {
+		h.bool(d.cfg.Handlers[i].short)
+	}
 	if d.retention.armed {
 		h.int(int64(d.retention.tries), int64(d.retention.next.Mono))
 	}
-	h.bool(d.leasesFailed, d.claim.abandoned, d.claim.eager, d.claim.woken, d.claim.more, d.flush.armed)
+	h.bool(d.leasesFailed, d.claim.abandoned, d.claim.woken, d.claim.more, d.claim.suspects, d.claim.goesOn, d.flush.armed)
 	return uint64(h)
 }
 

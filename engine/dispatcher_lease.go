@@ -54,6 +54,9 @@ func (d *Dispatcher) hold(at, sent Instant, now protocol.Time, lane ClaimedLane)
 		*l = heldLane{LaneEpoch: lane.LaneEpoch, since: at, yielded: at, fruitful: true, renewed: sent.plus(-d.cfg.Lease)}
 	}
 	left := min(lane.ExpiresAt.Sub(now), d.cfg.Lease)
+	if mutant.On("fencing-from-the-reply") {
+		sent = at
+	}
 	l.renewed = later(l.renewed, sent.plus(left-d.cfg.Lease))
 	l.lapsed = l.lapsed && at.since(l.renewed) >= d.cfg.Lease
 	return l
@@ -121,7 +124,8 @@ func (d *Dispatcher) letsExpire(at Instant) (lanes []LaneEpoch) {
 // extendLeases renews the lanes that no claim renewed for a third of the
 // lease.
 func (d *Dispatcher) extendLeases(at Instant) {
-	if d.phase == phaseStarting || outstanding[ExtendLeaseInput](d) > 0 {
+	if d.phase == phaseStarting || outstanding[ExtendLeaseInput](d) > 0 ||
+		d.room() == 0 && mutant.On("renewal-skipped-while-busy") {
 		return
 	}
 	if !d.extend.due(at) {
@@ -163,7 +167,11 @@ func (d *Dispatcher) extendReturned(at Instant, c *call, input ExtendLeaseInput,
 			continue
 		}
 		if l := d.lane(id.Lane); l != nil && l.Epoch == id.Epoch {
-			l.renewed, l.lapsed = later(l.renewed, c.sent), false
+			sent := c.sent
+			if mutant.On("fencing-from-the-reply") {
+				sent = at
+			}
+			l.renewed, l.lapsed = later(l.renewed, sent), false
 		}
 	}
 }

@@ -16,6 +16,7 @@ type chain struct {
 	members []*job // in sequence; settled ones are removed
 	busy    int    // members that run or wait to
 	cut     bool   // the claim's limit was reached: its key may have more
+	passed  bool   // a claim was sent while it ran, which left alone what else there is of its key
 }
 
 // job is one granted delivery on its way to its end.
@@ -96,6 +97,9 @@ func (d *Dispatcher) set(j *job, s jobState) {
 func (d *Dispatcher) count(j *job, n int) {
 	d.jobs += n
 	d.states[j.state] += n
+	if j.granted.Picked.Delivery.Takeovers > 0 {
+		d.suspects += n
+	}
 	if j.state != jobWaiting && j.state != jobRunning {
 		return
 	}
@@ -125,9 +129,8 @@ func (c *chain) unknownFor(at Instant) time.Duration {
 	return longest
 }
 
-// adoptPicks turns what a claim granted into chains and returns how many
-// deliveries it granted.
-func (d *Dispatcher) adoptPicks(at, sent Instant, picks []Picked, limit int) int {
+// adoptPicks turns what a claim granted into chains.
+func (d *Dispatcher) adoptPicks(at, sent Instant, picks []Picked, limit int) {
 	first := len(d.chains)
 	var c *chain
 	for i := range picks {
@@ -148,7 +151,6 @@ func (d *Dispatcher) adoptPicks(at, sent Instant, picks []Picked, limit int) int
 		c.cut = len(picks) >= limit && c.members[0].granted.Picked.Delivery.Key != ""
 		d.admit(at, c, late)
 	}
-	return len(picks)
 }
 
 func follows(c *chain, l *Lease) bool {
@@ -485,6 +487,9 @@ func (d *Dispatcher) limitRuns(at Instant) {
 
 func (d *Dispatcher) limitRun(at Instant, h *dispatchHandler, j *job) {
 	limit := h.Timeout
+	if mutant.On("timeout-doubled") {
+		limit *= 2
+	}
 	if j.cancelled || j.timedOut {
 		limit = d.graceOf(h, j)
 	}
@@ -551,7 +556,8 @@ func (d *Dispatcher) remove(c *chain, j *job) {
 	}
 	if len(c.members) == 0 {
 		d.emptied = true
-		d.claim.more = d.claim.more || c.cut
+		passed := c.passed && j.granted.Picked.Delivery.Key != "" && !mutant.On("held-key-wakes-nobody")
+		d.claim.more = d.claim.more || c.cut || passed
 	}
 }
 

@@ -59,6 +59,10 @@ func (d *Dispatcher) finishStop(at Instant) {
 	if d.laneCallOutstanding() {
 		return
 	}
+	if d.claim.abandoned && !mutant.On("unknown-lanes-wait-for-handlers") {
+		d.relinquishUnknown(at)
+		return
+	}
 	if d.unfinished() {
 		d.relinquishDone(at)
 		return
@@ -67,9 +71,20 @@ func (d *Dispatcher) finishStop(at Instant) {
 		d.stopped()
 		return
 	}
+	d.relinquishUnknown(at)
+}
+
+// relinquishUnknown gives back every lane of this holder on which nothing is left
+// to end. After an abandoned call that happens at once, handlers or not: a lane
+// that it took is one that this worker never heard of and does not renew, and
+// when its lease runs out, what it granted is charged without having run.
+func (d *Dispatcher) relinquishUnknown(at Instant) {
 	if d.claim.retry.tries > 0 && !d.claim.retry.due(at) {
 		d.wake.at(at, d.claim.retry.next)
 		return
+	}
+	if d.unfinished() {
+		probeStopUnknown.Hit()
 	}
 	d.relinquish(at, nil)
 }

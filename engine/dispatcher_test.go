@@ -100,8 +100,13 @@ func (w *dispatcherStory) create(data *datadriven.TestData) string {
 	}
 	for _, name := range w.list(data, "handlers") {
 		name, tx := strings.CutSuffix(name, "/tx")
+		name, limit, limited := strings.Cut(name, "*")
+		concurrency := cfg.Concurrency
+		if limited {
+			concurrency = w.atoi(limit)
+		}
 		cfg.Handlers = append(cfg.Handlers, dispatchHandler{
-			Name: name, Concurrency: cfg.Concurrency, MaxAttempts: 3, Transactional: tx,
+			Name: name, Concurrency: concurrency, MaxAttempts: 3, Transactional: tx,
 			Timeout: time.Minute, Grace: 5 * time.Second, Retry: secondPerAttempt{},
 		})
 		cfg.Subscriptions = append(cfg.Subscriptions, EventHandler{Event: "e", Handler: name})

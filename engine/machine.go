@@ -35,7 +35,8 @@ type dispatchHandler struct {
 	Timeout, Grace time.Duration
 	Retry          RetryPolicy
 
-	active int // its chains that take a slot
+	active int  // its chains that take a slot
+	short  bool // the last claim may have left some of it in the store
 }
 
 // Machine is one life of a bus without goroutines, timers and clocks: whoever

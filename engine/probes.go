@@ -100,6 +100,8 @@ var (
 	probeStopReleases = probe.New("dispatcher: a stop released what waited")
 	// Lanes without anything left to end went back while a handler still ran.
 	probeStopLanesFirst = probe.New("dispatcher: a stop gave lanes back while a run went on")
+	// Lanes that only an abandoned call knows of went back before the handlers returned.
+	probeStopUnknown = probe.New("dispatcher: a stop asked for lanes it never heard of while a run went on")
 	// Handlers that overstay the grace are cancelled.
 	probeStopCancels = probe.New("dispatcher: a stop cancelled a run")
 	// The store did not answer for a whole lease after the grace.
