@@ -252,9 +252,11 @@ Flushed == In("running") = {} /\ (Rule("window") => In("returned") = {})
 Settled(l) == RunsOf(l) = {}
 
 (* All lanes of this holder, also such as it never heard of; again after   *)
-(* some time, until nothing abandoned can arrive any more.                 *)
+(* some time, until nothing abandoned can arrive any more. After an        *)
+(* abandoned call it does not wait for the handlers: nobody renews a lane  *)
+(* that the worker never heard of. One that lists what runs is kept.       *)
 SendLastRelinquish ==
-  /\ me.phase = "stopping" /\ Flushed
+  /\ me.phase = "stopping" /\ (Flushed \/ me.abandoned)
   /\ (\E l \in Known : Settled(l)) \/ me.abandoned
   /\ me.asked < clock \/ me.heard > me.doubt \/ ~me.abandoned
   /\ Send("relinquish", {}, TRUE) /\ UNCHANGED left
