@@ -388,7 +388,7 @@ func (d *Dispatcher) unsettledLanes() []LaneID {
 func (d *Dispatcher) allRelinquished(input *RelinquishInput, back []LaneID) {
 	d.lanes = slices.DeleteFunc(d.lanes, func(l *heldLane) bool {
 		stated := slices.ContainsFunc(input.Running, func(r Running) bool { return r.Lane == l.Lane })
-		return slices.Contains(back, l.Lane) || !stated
+		return slices.Contains(back, l.Lane) || !stated || mutant.On("window-lost-at-shutdown")
 	})
 }
 

@@ -143,6 +143,9 @@ func (d *Dispatcher) extendLeases(at Instant) {
 			probeLetExpire.Hit()
 			continue
 		}
+		if d.givingBack(l.LaneEpoch) {
+			continue
+		}
 		stale = append(stale, l.LaneEpoch)
 	}
 	if len(stale) == 0 {
@@ -151,6 +154,17 @@ func (d *Dispatcher) extendLeases(at Instant) {
 	d.send(at, ExtendLeaseInput{
 		Holder: d.cfg.Holder, Lanes: stale, TTL: d.cfg.Lease, NotAfter: d.notAfter(at),
 	}, nil)
+}
+
+// givingBack reports whether a Relinquish of the lane is under way. Renewing it
+// beside that would report a lane as lost that this worker gave back itself.
+func (d *Dispatcher) givingBack(id LaneEpoch) bool {
+	for _, c := range d.calls {
+		if in, ok := c.input.(RelinquishInput); ok {
+			return slices.Contains(in.Lanes, id) || len(in.Lanes) == 0 && !d.laneBusy(id)
+		}
+	}
+	return false
 }
 
 func (d *Dispatcher) extendReturned(at Instant, c *call, input ExtendLeaseInput, in CallReturned) {
@@ -163,7 +177,9 @@ func (d *Dispatcher) extendReturned(at Instant, c *call, input ExtendLeaseInput,
 	d.heard(at, reply.Now)
 	for i, id := range input.Lanes {
 		if reply.Verdicts[i] == LeaseLost {
-			d.loseLane(at, id)
+			if !d.givingBack(id) { // then its Relinquish overtook this call
+				d.loseLane(at, id)
+			}
 			continue
 		}
 		if l := d.lane(id.Lane); l != nil && l.Epoch == id.Epoch {

@@ -57,6 +57,8 @@ func (w *dispatcherStory) run(t *testing.T, data *datadriven.TestData) string {
 	case "at":
 		w.mono = w.duration(data.CmdArgs[0].Key)
 		return w.step(Tick{})
+	case "describe":
+		return w.d.describe(Instant{Wall: int64(w.mono), Mono: w.mono}) + "\n"
 	case "start":
 		return w.step(Start{})
 	case "wake":
