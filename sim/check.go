@@ -54,22 +54,24 @@ func (unconcerned) finish(bool)                   {}
 
 // checks is everything that watches a run.
 type checks struct {
-	w         *world
-	facts     facts
-	model     model
-	all       []checker
-	ends      *oneEnd
-	charges   *charges
-	limits    *limits
-	effects   *effects
-	log       []simstore.Committed // what the store still has; position i+1 at index i
-	losses    int                  // how often the store lost commits
-	lost      int                  // commits taken back by crashes and failovers
-	rewinding bool
-	kills     []kill
-	lostEnds  []protocol.Lease // whose completion the store lost
-	violation *Violation
-	deaf      bool // nothing but the history of calls is to be judged
+	w          *world
+	facts      facts
+	model      model
+	all        []checker
+	ends       *oneEnd
+	charges    *charges
+	limits     *limits
+	effects    *effects
+	conserving *conserving
+	deadlines  *deadlines
+	log        []simstore.Committed // what the store still has; position i+1 at index i
+	losses     int                  // how often the store lost commits
+	lost       int                  // commits taken back by crashes and failovers
+	rewinding  bool
+	kills      []kill
+	lostEnds   []protocol.Lease // whose completion the store lost
+	violation  *Violation
+	deaf       bool // nothing but the history of calls is to be judged
 }
 
 func (c *checks) init(w *world) {
@@ -79,6 +81,7 @@ func (c *checks) init(w *world) {
 	c.facts.init()
 	c.ends, c.charges = &oneEnd{c: c}, &charges{c: c}
 	c.limits, c.effects = &limits{c: c}, &effects{c: c}
+	c.conserving, c.deadlines = &conserving{c: c}, &deadlines{c: c}
 	c.all = []checker{
 		c.ends,
 		c.effects,
@@ -93,6 +96,8 @@ func (c *checks) init(w *world) {
 		&neighbours{c: c},
 		&deadLetters{c: c},
 		&repeats{c: c},
+		c.conserving,
+		c.deadlines,
 	}
 }
 

@@ -138,6 +138,8 @@ func (k *oneEnd) answered(p *process, lease protocol.Lease, rest []protocol.Leas
 	// A follower is refused with its predecessor though its lane still lists it.
 	e.refused = e.kind == callCompleteMany && verdict == protocol.LeaseLost
 	e.settled, e.unknown = true, false
+	put := verdict == protocol.Applied && (e.kind == callReschedule || e.kind == callSnooze)
+	k.c.conserving.answered(p, lease, rest, put)
 	e.completed = e.kind == callCompleteMany && verdict == protocol.Applied
 	if verdict == protocol.Applied {
 		for _, l := range rest {

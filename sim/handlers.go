@@ -33,7 +33,7 @@ type handlerSpec struct {
 func (h *handlerSpec) register(bus *engine.Bus[*simstore.Tx]) error {
 	lease := h.w.knobs.Lease
 	settings := engine.Handler{
-		Name: h.name, MaxAttempts: h.maxAttempts, Timeout: time.Duration(h.w.knobs.Timeout) * lease, Grace: lease / 2,
+		Name: h.name, MaxAttempts: h.maxAttempts, Timeout: h.timeout(), Grace: lease / 2,
 		Retry: engine.Exponential{Base: lease / 8, Cap: 4 * lease},
 	}
 	for _, settings.Event = range h.events {
@@ -48,6 +48,11 @@ func (h *handlerSpec) register(bus *engine.Bus[*simstore.Tx]) error {
 		}
 	}
 	return nil
+}
+
+// timeout is how long a run may take.
+func (h *handlerSpec) timeout() time.Duration {
+	return time.Duration(h.w.knobs.Timeout) * h.w.knobs.Lease
 }
 
 func (h *handlerSpec) run(ctx context.Context, e engine.Event[[]byte]) error {

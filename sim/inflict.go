@@ -41,6 +41,9 @@ func (w *world) Skew(worker int, jump time.Duration, drift int) bool {
 	c.rebase(w.now)
 	c.wall += int64(jump)
 	c.drift = drift
+	if p := w.workers[worker-1].process; p != nil {
+		p.harm()
+	}
 	return true
 }
 
@@ -73,7 +76,7 @@ func (w *world) Leap(lane int, past time.Duration) bool {
 	if left <= 0 {
 		return false
 	}
-	w.leapt += left
+	w.leap(left)
 	return true
 }
 
@@ -122,7 +125,14 @@ func (w *world) Unsubscribe(handler int, bury bool) bool {
 }
 
 // LeapAll implements [faults.World].
-func (w *world) LeapAll() { w.leapt += w.knobs.Lease }
+func (w *world) LeapAll() { w.leap(w.knobs.Lease) }
+
+// leap moves the store's clock.
+func (w *world) leap(d time.Duration) {
+	w.leapt += d
+	w.checks.conserving.leapt = w.now
+	w.harmAll()
+}
 
 // Hint implements [faults.World].
 func (w *world) Hint() {

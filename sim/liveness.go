@@ -230,7 +230,7 @@ func (w *world) stuck() string {
 		if d.Status != protocol.Pending {
 			continue
 		}
-		if n++; n > 5 {
+		if n++; n > mostExplained {
 			b.WriteString(", …")
 			break
 		}
@@ -249,5 +249,54 @@ func (w *world) stuck() string {
 			lane.Holder.Short(), life, lane.ExpiresAt.Sub(now), len(lane.InFlight), len(lane.Stuck), len(lane.Lost))
 	}
 	fmt.Fprintf(&b, "; %d workers alive, %d publishers at work", w.running(), w.publishing)
+	for _, k := range w.workers {
+		if k.process != nil {
+			k.process.describe(&b)
+		}
+	}
 	return b.String()
 }
+
+// String says what describe does, on a line of its own.
+func (p *process) String() string {
+	var b strings.Builder
+	p.describe(&b)
+	return b.String()
+}
+
+// describe says what a worker does, what it waits for, and what keeps it from the
+// deliveries that are pending.
+func (p *process) describe(b *strings.Builder) {
+	w := p.w
+	at := p.clock.read(w.now)
+	fmt.Fprintf(b, "\n  %s: %s", p.worker.short(), p.machine.Describe(at))
+	if p.paused {
+		b.WriteString("; it is paused")
+	}
+	if p.wakeAt != 0 {
+		fmt.Fprintf(b, "; asked to be woken in %v", p.wakeAt.Sub(w.now))
+	}
+	for _, r := range p.runs {
+		fmt.Fprintf(b, "; runs #%d for %v", r.run.Picked.Lease.Delivery, at.Mono-r.began)
+		if late := at.Mono - r.began - r.handler.timeout(); late > 0 && !r.cancelled {
+			fmt.Fprintf(b, ", %v past its timeout, and was never cancelled", late)
+		}
+	}
+	n := 0
+	for _, d := range w.checks.facts.deliveries {
+		if d == nil || d.fate != pending {
+			continue
+		}
+		if n++; n > mostExplained {
+			break
+		}
+		why := w.checks.conserving.waits(p, d, &engine.ClaimInput{}).why
+		if why == "" {
+			why = "it could claim it"
+		}
+		fmt.Fprintf(b, "; #%d: %s", d.id, why)
+	}
+}
+
+// mostExplained bounds the deliveries of which a report says what holds them.
+const mostExplained = 5

@@ -46,7 +46,11 @@ type process struct {
 	orderly     bool        // it was stopped when nothing was wrong any more
 	stoppedWell bool
 	wakeGen     uint64
+	wakeAt      protocol.Time // when it asked to be woken, 0: it was, or did not
 	runs        []*handlerRun // in the order they were started
+	handlers    uint32        // that it serves, as bits
+	patience    patience
+	pledge      pledge
 
 	paused   bool
 	pauseGen uint64
@@ -61,11 +65,18 @@ func (p *process) feed(in engine.Input) {
 		return
 	}
 	p.busy = true
+	if p.wakeAt != 0 && p.w.now >= p.wakeAt {
+		p.patience.late += p.w.now.Sub(p.wakeAt)
+		p.wakeAt = 0
+	}
 	for i := 0; i < len(p.inbox) && p.alive; i++ {
 		at := p.clock.read(p.w.now)
 		p.w.print.add(uint64(at.Wall))
 		for _, effect := range p.machine.Step(at, p.inbox[i]) {
 			p.perform(effect)
+		}
+		if i == len(p.inbox)-1 && p.alive && !p.stopping {
+			p.w.checks.deadlines.stepped(p, at)
 		}
 	}
 	p.inbox = p.inbox[:0]
@@ -81,6 +92,7 @@ func (p *process) perform(effect engine.Effect) {
 	case engine.CancelRun:
 		if r := p.runOf(e.ID); r != nil {
 			p.w.checks.charges.cancels(r, e.Cause)
+			r.cancelled = true
 			r.cancel(e.Cause)
 			r.task.wake(0)
 		}
@@ -88,6 +100,8 @@ func (p *process) perform(effect engine.Effect) {
 		p.retire(e)
 	case engine.WakeAt:
 		p.wakeGen++
+		p.wakeAt = p.w.now.Add(e.After)
+		p.pledge.wake = p.clock.read(p.w.now).Mono + e.After
 		late := p.w.unit() * time.Duration(p.w.tape.Choose(4, LabelTimer, p.worker.id)*16)
 		p.w.in(e.After+late, (*timer)(p), p.wakeGen)
 	case engine.Stopped:
@@ -118,6 +132,7 @@ type clientCall struct {
 	p      *process
 	call   engine.Call
 	ctx    callContext
+	sent   engine.Instant // by the worker's clock
 	result engine.CallReturned
 }
 
@@ -126,12 +141,19 @@ func (p *process) call(e engine.Call) {
 	c.ctx = callContext{w: p.w, deadline: p.w.now.Add(e.Timeout)}
 	t := p.w.spawn(clientRole, p.client.id, c.run)
 	t.owner, t.after = p, c.returned
+	c.sent = p.clock.read(p.w.now)
+	p.w.checks.conserving.sends(p, e.Input)
+	p.w.checks.deadlines.sends(p, e.Input)
 	t.start()
 }
 
 func (c *clientCall) run() { c.result = c.p.machine.Perform(&c.ctx, c.call) }
 
-func (c *clientCall) returned() { c.p.feed(c.result) }
+func (c *clientCall) returned() {
+	c.p.w.checks.conserving.returns(c.p, c.call.Input, c.result)
+	c.p.w.checks.deadlines.returns(c.p, c.sent, c.call.Input, c.result)
+	c.p.feed(c.result)
+}
 
 // handlerRun is one run of a handler.
 type handlerRun struct {
@@ -148,10 +170,13 @@ type handlerRun struct {
 	running bool // its body is running
 	retired bool
 	over    bool
+
+	began     time.Duration // by the worker's monotonic clock
+	cancelled bool
 }
 
 func (p *process) start(e *engine.Run) {
-	r := &handlerRun{p: p, run: e}
+	r := &handlerRun{p: p, run: e, began: p.clock.read(p.w.now).Mono}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	r.event, r.handler = p.w.eventOf(e.Picked.Event), p.w.handlerNamed(e.Handler)
 	p.runs = append(p.runs, r)
@@ -165,6 +190,8 @@ func (r *handlerRun) execute() { r.result = r.p.machine.Execute(r.ctx, r.run) }
 
 func (r *handlerRun) returned() {
 	r.over = true
+	r.p.w.checks.conserving.over(r)
+	r.p.w.checks.deadlines.over(r)
 	r.cancel(nil)
 	r.p.forget(r)
 	if !r.retired {
@@ -195,6 +222,7 @@ func (p *process) retire(e engine.Retire) {
 	if r == nil {
 		return // its RunReturned is in the inbox
 	}
+	p.patience.noteRoom(p)
 	r.retired = r.run.Gate.Close()
 	if r.retired && r.task.tx != nil {
 		r.task.tx.drop() // its locks must not outlive the run
@@ -294,10 +322,12 @@ func (t *thaw) fire(gen uint64) bool {
 
 func (p *process) resume() {
 	p.worker.note("resume")
+	p.harm()
 	slept := p.clock.mono
 	p.clock.rebase(p.w.now)
 	if p.asleep {
 		p.clock.mono = slept
+		p.patience.slept = p.w.now
 	}
 	p.paused = false
 	for _, e := range p.backlog {

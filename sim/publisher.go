@@ -144,6 +144,7 @@ func (n *nudge) fire(uint64) bool {
 	if !p.alive || p.paused {
 		return false
 	}
+	p.patience.hinted = p.w.now
 	p.feed(engine.Wake{})
 	return true
 }

@@ -64,7 +64,7 @@ func (k *worker) startIn(d time.Duration) {
 func (k *worker) start() {
 	w := k.w
 	k.lives++
-	p := &process{w: w, worker: k, clock: &k.clock, alive: true, losses: w.checks.losses}
+	p := &process{w: w, worker: k, handlers: k.handlers, clock: &k.clock, alive: true, losses: w.checks.losses}
 	p.client = &client{w: w, id: k.id, owner: p, faulty: true}
 	bus, err := w.newBus(p.client, k)
 	if err != nil {
@@ -118,15 +118,29 @@ func (w *world) config(owner string) engine.Config {
 	return engine.Config{
 		Owner:           owner,
 		Lease:           k.Lease,
-		Window:          min(k.Window, k.Lease/20),
-		Poll:            k.Lease / 20,
+		Window:          w.window(),
+		Poll:            w.poll(),
 		Concurrency:     k.Concurrency,
 		ClaimLimit:      k.Batch,
-		LanesPerClaim:   1 + (k.Lanes-1)/2,
+		LanesPerClaim:   k.lanesPerClaim(),
 		CompletionBatch: 1 + k.Batch,
 		Logger:          w.discard,
 	}
 }
+
+// window is how long completions wait for each other.
+func (w *world) window() time.Duration { return min(w.knobs.Window, w.knobs.Lease/20) }
+
+func (k *Knobs) lanesPerClaim() int { return 1 + (k.Lanes-1)/2 }
+
+// lanesPerClaim, concurrency and limit are what the process was configured with.
+func (p *process) lanesPerClaim() int       { return p.w.knobs.lanesPerClaim() }
+func (p *process) batch() int               { return p.w.knobs.Batch }
+func (p *process) concurrency() int         { return p.w.knobs.Concurrency }
+func (h *handlerSpec) limit(p *process) int { return p.concurrency() }
+
+// poll is the poll interval of the workers.
+func (w *world) poll() time.Duration { return w.knobs.Lease / 20 }
 
 // crash ends the process, and starts another after down.
 func (k *worker) crash(down time.Duration, orphan bool) bool {
