@@ -54,7 +54,10 @@ type Config struct {
 	Retention Retention
 
 	// Concurrency bounds the handlers that run at once in this bus; default
-	// 100, at most 100,000.
+	// 100, at most 100,000. Of four or more, one slot is kept free for each
+	// handler that runs nothing now, as far as a quarter of them goes: a
+	// handler that hangs leaves room for the others. A handler whose lease was
+	// lost counts until it returns, or its grace is over.
 	Concurrency int
 	// ClaimLimit bounds the deliveries one claim brings; default 100, at most
 	// 10,000. Larger: fewer statements per delivery, and more that waits for

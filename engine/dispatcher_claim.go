@@ -77,10 +77,38 @@ func (d *Dispatcher) room() int {
 
 func (d *Dispatcher) handlerRooms() []HandlerRoom {
 	rooms := make([]HandlerRoom, len(d.cfg.Handlers))
-	for i, h := range d.cfg.Handlers {
-		rooms[i] = HandlerRoom{Name: h.Name, Room: max(0, h.Concurrency-h.active)}
+	idle := d.idleHandlers()
+	for i := range d.cfg.Handlers {
+		h := &d.cfg.Handlers[i]
+		rooms[i] = HandlerRoom{Name: h.Name, Room: d.roomFor(h, idle)}
 	}
 	return rooms
+}
+
+// idleHandlers counts the handlers of which nothing takes a slot.
+func (d *Dispatcher) idleHandlers() (idle int) {
+	for i := range d.cfg.Handlers {
+		if d.cfg.Handlers[i].active == 0 {
+			idle++
+		}
+	}
+	return idle
+}
+
+// roomFor is how many more chains of a handler can be started: what its own limit
+// and the free slots leave, less a slot for each other handler that has none now.
+// So one that hangs takes most of the slots and never all, whatever else is due.
+// What is kept free is at most a quarter of the slots, so nothing with fewer
+// than four.
+func (d *Dispatcher) roomFor(h *dispatchHandler, idle int) int {
+	if h.active == 0 {
+		idle--
+	}
+	kept := min(idle, d.cfg.Concurrency/4)
+	if mutant.On("slots-not-shared") {
+		kept = 0
+	}
+	return max(0, min(h.Concurrency-h.active, d.cfg.Concurrency-d.active-kept))
 }
 
 func (d *Dispatcher) sendClaim(at Instant, room int) {

@@ -14,7 +14,7 @@ type chain struct {
 	lane    LaneEpoch
 	handler *dispatchHandler
 	members []*job // in sequence; settled ones are removed
-	busy    int    // members that run or wait to
+	busy    int    // members that take a slot
 	cut     bool   // the claim's limit was reached: its key may have more
 	passed  bool   // a claim was sent while it ran, which left alone what else there is of its key
 }
@@ -94,13 +94,26 @@ func (d *Dispatcher) set(j *job, s jobState) {
 	d.count(j, +1)
 }
 
+// takesSlot reports whether the job runs or is about to. A handler whose lease was
+// lost runs on until it returns or is retired: it takes connections and memory
+// like any other.
+func (j *job) takesSlot() bool {
+	switch j.state {
+	case jobWaiting, jobRunning:
+		return true
+	case jobZombie:
+		return !mutant.On("lost-runs-take-no-slot")
+	}
+	return false
+}
+
 func (d *Dispatcher) count(j *job, n int) {
 	d.jobs += n
 	d.states[j.state] += n
 	if j.granted.Picked.Delivery.Takeovers > 0 {
 		d.suspects += n
 	}
-	if j.state != jobWaiting && j.state != jobRunning {
+	if !j.takesSlot() {
 		return
 	}
 	was := j.chain.active()

@@ -44,9 +44,10 @@ func (d *Dispatcher) lingerFor() time.Duration { return d.cfg.Poll / dueTicks }
 // behind, and whether it is enough for a claim now.
 func (d *Dispatcher) workLeft(room int) (some, enough bool) {
 	some = d.claim.more
+	idle := d.idleHandlers()
 	for i := range d.cfg.Handlers {
 		h := &d.cfg.Handlers[i]
-		if left := h.Concurrency - h.active; h.short && left > 0 && !mutant.On("freed-room-wakes-nobody") {
+		if left := d.roomFor(h, idle); h.short && left > 0 && !mutant.On("freed-room-wakes-nobody") {
 			some = true
 			enough = enough || h.Concurrency < d.cfg.Concurrency && 2*left >= h.Concurrency
 		}

@@ -11,6 +11,8 @@ func init() {
 		{Name: "clock-not-asked-anew", Says: "a call refused as too late does not make the worker ask for the store's clock"},
 		{Name: "suspects-not-counted", Says: "a worker that runs a suspect asks for another"},
 		{Name: "unknown-lanes-wait-for-handlers", Says: "a stop asks for the lanes of an abandoned claim only when the last handler returned"},
+		{Name: "lost-runs-take-no-slot", Says: "a run whose lease was lost does not count against Concurrency while it goes on"},
+		{Name: "slots-not-shared", Says: "one handler may take every slot, and the others wait for it"},
 		{Name: "freed-room-wakes-nobody", Says: "a handler's limit held work back, and a run that ends does not ask for it"},
 		{Name: "suspects-end-wakes-nobody", Says: "one suspect held others back, and its end does not ask for them"},
 		{Name: "held-key-wakes-nobody", Says: "a run held its key back from a claim, and its end does not ask for it"},

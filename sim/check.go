@@ -98,6 +98,7 @@ func (c *checks) init(w *world) {
 		&repeats{c: c},
 		c.conserving,
 		c.deadlines,
+		&fairShare{c: c},
 	}
 }
 

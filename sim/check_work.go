@@ -249,7 +249,7 @@ func (a *patience) noteRoom(p *process) {
 		a.full = now
 	}
 	for _, h := range p.w.handlers {
-		if p.running(h) >= h.limit(p) {
+		if p.roomFor(h) <= 0 {
 			a.noRoom[h.index] = now
 		}
 	}

@@ -49,10 +49,23 @@ func (k *conserving) waits(p *process, d *deliveryFacts, in *engine.ClaimInput) 
 		return cannot("the worker still states a run of it or of its key")
 	case p.running(nil) >= p.concurrency():
 		return cannot("every slot is taken")
-	case p.running(h) >= h.limit(p):
+	case p.roomFor(h) <= 0:
 		return cannot("its handler runs as often as it may")
 	}
 	return k.claimable(p, d, &row, h, due, free)
+}
+
+// roomFor is how many more runs of a handler a process may start: as its limit
+// and the free slots allow, less a slot for each other handler that has none, of
+// which at most a quarter of all are kept.
+func (p *process) roomFor(h *handlerSpec) int {
+	idle := 0
+	for _, o := range p.w.handlers {
+		if o != h && p.handlers&(1<<o.index) != 0 && p.running(o) == 0 {
+			idle++
+		}
+	}
+	return min(h.limit(p)-p.running(h), p.concurrency()-p.running(nil)-min(idle, p.concurrency()/4))
 }
 
 // claimable is waits for a delivery that nothing holds back now.
