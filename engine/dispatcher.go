@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -260,6 +261,9 @@ func (d *Dispatcher) callReturned(at Instant, in CallReturned) {
 		d.purgeReturned(at, in)
 		return
 	}
+	if _, claim := c.input.(ClaimInput); claim && isUnsent(in.Err) && mutant.On("unsent-claim-doubted") {
+		d.claim.doubt = math.MaxInt64
+	}
 	d.noteStore(len(c.jobs) > 0, in.Err)
 	d.noteClock(in.Err)
 	switch input := c.input.(type) {
@@ -306,7 +310,7 @@ func (d *Dispatcher) noteStore(ending bool, err error) {
 		d.away, d.probe, d.leasesFailed = 0, retryState{}, false
 		return
 	}
-	if isRetryable(err) || IsDefinite(err) {
+	if isRetryable(err) && !isUnsent(err) || IsDefinite(err) {
 		return // the store answered
 	}
 	d.leasesFailed = d.leasesFailed || !ending

@@ -21,6 +21,8 @@ var probeOutage = probe.New("dispatcher: one end asked whether the store is back
 
 func isRetryable(err error) bool { return errors.Is(err, ErrRetryable) }
 
+func isUnsent(err error) bool { return errors.Is(err, ErrNotSent) }
+
 // flushPlan is the completion window: successes wait a moment so that one
 // call carries many.
 type flushPlan struct {
@@ -261,9 +263,15 @@ func (d *Dispatcher) endFailed(at Instant, c *chain, j *job, err error) {
 }
 
 // endUnsure notes a failed try; only a retryable error says that it applied
-// nothing.
+// nothing. One that was not sent waits with the others while the store is away.
 func (d *Dispatcher) endUnsure(at Instant, j *job, err error) {
-	if isRetryable(err) {
+	if isUnsent(err) && !mutant.On("unsent-end-unknown") {
+		probeUnsent.Hit()
+		d.backOff(at, j)
+		j.asked = j.unsure
+		return
+	}
+	if isRetryable(err) && !isUnsent(err) {
 		j.retry.failed(d, at)
 		j.asked = j.unsure
 		return
@@ -275,7 +283,7 @@ func (d *Dispatcher) endUnsure(at Instant, j *job, err error) {
 	}
 }
 
-// backOff says when an end is tried again whose call had no answer: on its own
+// backOff says when an end is tried again that the store did not answer: on its own
 // timer, or with all others while the store is away. Calls that were under way
 // when it went away count as one failure.
 func (d *Dispatcher) backOff(at Instant, j *job) {

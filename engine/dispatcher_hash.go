@@ -66,6 +66,6 @@ func (h *hasher) bool(values ...bool) {
 
 func (h *hasher) job(j *job) {
 	h.int(int64(j.lease.Delivery), int64(j.lease.Lane), j.lease.Epoch, j.lease.Claim)
-	h.int(int64(j.state), int64(j.run), int64(j.call), int64(j.end.kind), int64(j.retry.tries))
+	h.int(int64(j.state), int64(j.run), int64(j.call), int64(j.end.kind), int64(j.retry.tries), int64(j.begin.tries))
 	h.bool(j.cancelled, j.timedOut, j.retiring, j.asked, j.unsure)
 }

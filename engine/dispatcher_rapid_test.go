@@ -229,7 +229,7 @@ func (w *dispatcherWorld) runReturns(t *rapid.T) {
 	w.runs = slices.Delete(w.runs, i, i+1)
 	outcomes := []Outcome{Succeeded, Succeeded, Failed, Snoozed, Cancelled}
 	if run.Handler == "ledger" {
-		outcomes = []Outcome{Committed, Committed, Failed, Fenced, CommitUnknown}
+		outcomes = []Outcome{Committed, Committed, Failed, Fenced, CommitUnknown, NotBegun}
 	}
 	o := rapid.SampledFrom(outcomes).Draw(t, "outcome")
 	id := run.Picked.Lease.Delivery

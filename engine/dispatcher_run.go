@@ -28,11 +28,12 @@ type job struct {
 
 	run       RunID // of the run outstanding, 0: none
 	started   Instant
-	cancelled bool  // this worker cancelled the run: whatever it reports is not charged
-	timedOut  bool  // the run was cancelled because of its timeout
-	retiring  bool  // a Retire is outstanding
-	orphaned  bool  // a member before it ended badly: given back whatever its run reports
-	cut       error // why it was cancelled
+	cancelled bool       // this worker cancelled the run: whatever it reports is not charged
+	timedOut  bool       // the run was cancelled because of its timeout
+	retiring  bool       // a Retire is outstanding
+	orphaned  bool       // a member before it ended badly: given back whatever its run reports
+	cut       error      // why it was cancelled
+	begin     retryState // of a transaction that did not begin
 
 	end      end
 	call     CallID // the outstanding call that carries its end, 0: none
@@ -231,14 +232,14 @@ func (d *Dispatcher) startRuns(at Instant) {
 		return
 	}
 	for _, c := range d.chains {
-		if j := c.next(); j != nil {
+		if j := d.next(at, c); j != nil {
 			d.start(at, c, j)
 		}
 	}
 }
 
-// next returns the member to start now, or nil.
-func (c *chain) next() *job {
+// next returns the member of a chain to start now, or nil.
+func (d *Dispatcher) next(at Instant, c *chain) *job {
 	if !c.active() {
 		return nil
 	}
@@ -246,6 +247,10 @@ func (c *chain) next() *job {
 		switch j.state {
 		case jobWaiting:
 			if i > 0 && c.handler.Transactional {
+				return nil
+			}
+			if !j.begin.due(at) {
+				d.wake.at(at, j.begin.next)
 				return nil
 			}
 			if i > 0 {
@@ -290,7 +295,9 @@ func (d *Dispatcher) runReturned(at Instant, in RunReturned) {
 		return // it was retired: its end is already on its way
 	}
 	c := j.chain
-	d.noteCommit(j.lease.Delivery, in.Result.Outcome)
+	if in.Result.Outcome != NotBegun { // which says nothing of what its COMMIT does to the store
+		d.noteCommit(j.lease.Delivery, in.Result.Outcome)
+	}
 	if j.state == jobZombie {
 		probeZombie.Hit()
 		d.remove(c, j)
@@ -328,6 +335,8 @@ func (d *Dispatcher) runFailed(at Instant, c *chain, j *job, result RunResult) {
 		return
 	}
 	switch result.Outcome {
+	case NotBegun:
+		d.beginLater(at, c, j, result.Err)
 	case Snoozed:
 		d.finish(at, c, j, end{kind: endSnooze, delay: result.Delay})
 	case Cancelled:
@@ -335,6 +344,26 @@ func (d *Dispatcher) runFailed(at Instant, c *chain, j *job, result RunResult) {
 	default:
 		d.finish(at, c, j, d.failure(c, j, result))
 	}
+}
+
+// beginLater keeps a delivery whose handler was not called, and starts it again
+// after a pause. To give it back would take a connection, which is what is
+// missing. Meanwhile it keeps its place in its key and its slot, so that a
+// worker which cannot begin claims no more than it could run.
+func (d *Dispatcher) beginLater(at Instant, c *chain, j *job, err error) {
+	if !d.beginsLater() {
+		d.emit(Observed{Event: ObservedNotBegun, Lane: j.lease.Lane, Run: &j.granted, Handler: c.handlerName(), Err: err})
+	}
+	j.timedOut, j.cut = false, nil
+	j.begin.failed(d, at)
+	d.set(j, jobWaiting)
+}
+
+// beginsLater reports whether a transaction is known that did not begin.
+func (d *Dispatcher) beginsLater() bool {
+	return slices.ContainsFunc(d.chains, func(c *chain) bool {
+		return slices.ContainsFunc(c.members, func(j *job) bool { return j.begin.tries > 0 })
+	})
 }
 
 // failure is the end of a failed attempt: tried again after the policy's

@@ -32,7 +32,7 @@ import (
 //	                                             the reply to an ending call
 //	givenback                                    Relinquish's reply
 //	purged                                       Purge's reply
-//	failed Claim retryable|definite|unknown      an error
+//	failed Claim retryable|definite|unsent|unknown  an error
 //	ran run=1 outcome=Succeeded err=… delay=…    a run returned
 //	retired run=1 done=true
 func TestDispatcher(t *testing.T) {
@@ -80,6 +80,7 @@ func (w *dispatcherStory) run(t *testing.T, data *datadriven.TestData) string {
 var failures = map[string]error{
 	"retryable": fmt.Errorf("conflict: %w", ErrRetryable),
 	"definite":  Definite(errors.New("check constraint")),
+	"unsent":    fmt.Errorf("pool used up: %w", ErrNotSent),
 	"unknown":   errors.New("connection reset"),
 }
 
@@ -253,7 +254,7 @@ func (w *dispatcherStory) result(data *datadriven.TestData) RunResult {
 		data.ScanArgs(w.t, "err", &text)
 		r.Err = errors.New(text)
 	}
-	for o := Succeeded; o <= CommitUnknown; o++ {
+	for o := Succeeded; o <= NotBegun; o++ {
 		if o.String() == word {
 			r.Outcome = o
 			return r

@@ -87,7 +87,8 @@ type Call struct {
 }
 
 // Run asks for one run of a handler through [Machine.Execute]. As an effect it
-// is a pointer, and stays valid and, but for its Gate, unchanged.
+// is a pointer, and stays valid and, but for its Gate, unchanged until its
+// RunReturned was fed.
 type Run struct {
 	ID      RunID
 	Picked  Picked
@@ -142,6 +143,7 @@ const (
 	ObservedStoreAway    = "store away"
 	ObservedStoreBack    = "store back"
 	ObservedUnsubscribed = "subscription is removed"
+	ObservedNotBegun     = "transaction did not begin"
 	ObservedPurgeFailed  = "purge failed"
 )
 
@@ -189,6 +191,9 @@ const (
 	// CommitUnknown: COMMIT was sent and its outcome not learnt; the
 	// Dispatcher settles it.
 	CommitUnknown
+	// NotBegun: the transaction did not begin, so the handler was not called:
+	// it is run again after a pause, uncharged.
+	NotBegun
 )
 
 // RunResult is what execute returns.
@@ -207,7 +212,7 @@ type RunResult struct {
 
 // String returns the outcome's name.
 func (o Outcome) String() string {
-	names := [...]string{"Succeeded", "Committed", "Failed", "Snoozed", "Cancelled", "Fenced", "CommitUnknown"}
+	names := [...]string{"Succeeded", "Committed", "Failed", "Snoozed", "Cancelled", "Fenced", "CommitUnknown", "NotBegun"}
 	if int(o) >= len(names) {
 		return fmt.Sprintf("Outcome(%d)", uint8(o))
 	}

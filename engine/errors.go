@@ -8,10 +8,15 @@ import (
 var (
 	// ErrRetryable marks an error after which nothing was applied and the
 	// same call may succeed: a serialization failure, a deadlock, a write
-	// conflict. Stores wrap it, and only in what the database answered: a
-	// connection that fails is an unknown outcome even before anything was
-	// sent, because by that an outage is told from a conflict.
+	// conflict. Stores wrap it in what the database answered; what it was never
+	// asked is [ErrNotSent].
 	ErrRetryable = errors.New("nothing was applied; try again")
+	// ErrNotSent is returned by stores for a call that never left: no
+	// connection was free in time, or none could be made. It wraps
+	// ErrRetryable: nothing was applied, and nothing will be. InTx returns it
+	// only when its function was not entered. Calls that fail so in a row are
+	// an outage, which conflicts are not.
+	ErrNotSent = fmt.Errorf("the call was not sent: %w", ErrRetryable)
 	// ErrTooLate is returned by stores for a call that was served after its
 	// NotAfter: nothing was applied. It wraps ErrRetryable. The caller's idea
 	// of the store's clock is wrong, or the call was held up on its way.

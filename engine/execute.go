@@ -84,7 +84,11 @@ func (b *Bus[Tx]) executeTx(ctx context.Context, run *Run, handler body[Tx]) Run
 	t := &transaction[Tx]{bus: b, run: run, handler: handler}
 	body := t.body
 	for reruns := 0; ; reruns++ {
+		t.entered = false
 		err := b.store.InTx(ctx, body)
+		if err != nil && !t.entered && !mutant.On("begin-failure-charged") {
+			return notBegun(ctx, err)
+		}
 		result, conflict := t.classify(ctx, err)
 		if !conflict || ctx.Err() != nil {
 			return result
@@ -104,13 +108,14 @@ type transaction[Tx any] struct {
 	run     *Run
 	handler body[Tx]
 
+	entered   bool  // this try began
 	completed bool  // Complete was Applied: only COMMIT was left
 	err       error // what body returned: with an error COMMIT was never sent
 }
 
 // body is one try: the handler, then Complete as the last statement.
 func (t *transaction[Tx]) body(ctx context.Context, tx Tx) error {
-	t.completed, t.err = false, nil
+	t.entered, t.completed, t.err = true, false, nil
 	t.err = t.statements(ctx, tx)
 	t.completed = t.err == nil
 	return t.err
@@ -171,6 +176,15 @@ func (t *transaction[Tx]) classify(ctx context.Context, err error) (result RunRe
 	result = failed(ctx, t.err)
 	chosen := result.Outcome != Failed || result.Delay >= 0 || result.Panic
 	return result, !chosen && (errors.Is(t.err, ErrRetryable) || errors.Is(err, ErrRetryable))
+}
+
+// notBegun is the result of a run whose handler was not called, whatever the
+// error says: no attempt was made. The Dispatcher tries again, and not the loop
+// around the body: its reruns are for conflicts.
+func notBegun(ctx context.Context, err error) RunResult {
+	probeNotBegun.Hit()
+	result := failed(ctx, fmt.Errorf("the transaction did not begin: %w", err))
+	return RunResult{Outcome: NotBegun, Err: result.Err}
 }
 
 func unknown(err error) (result RunResult, conflict bool) {

@@ -18,6 +18,7 @@ var levels = map[string]slog.Level{
 	ObservedLaneLost:     slog.LevelWarn,
 	ObservedRetired:      slog.LevelWarn,
 	ObservedUnsubscribed: slog.LevelWarn,
+	ObservedNotBegun:     slog.LevelWarn,
 	ObservedPurgeFailed:  slog.LevelWarn,
 	ObservedStuck:        slog.LevelError,
 	ObservedStoreAway:    slog.LevelWarn,

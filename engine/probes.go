@@ -6,6 +6,8 @@ import "github.com/relaybus-go/relaybus/internal/probe"
 var (
 	// A retryable error before COMMIT was sent: the body ran again under the same lease, uncharged.
 	probeRerun = probe.New("execute: a conflict reran the body of a transaction")
+	// No connection was free, or none could be made: the handler was not called and nothing is charged.
+	probeNotBegun = probe.New("execute: a transaction did not begin")
 	// After three reruns a conflict is a failed attempt.
 	probeReruns = probe.New("execute: conflicts used up the reruns of an attempt")
 	// COMMIT was sent and no answer came: it may have committed, and may still.
@@ -84,6 +86,8 @@ var (
 	probeSettledOver = probe.New("dispatcher: a settle found the run over")
 	// A commit that crashes the server must end among the dead letters.
 	probeThirdUnknown = probe.NewRare("dispatcher: the outcome of COMMIT was unknown three times in a row")
+	// No connection was had for the end: nothing was applied, and it is sent again.
+	probeUnsent = probe.New("dispatcher: an end was not sent")
 	// The end may have taken effect; it counts as running until that is known.
 	probeUnsure = probe.New("dispatcher: the outcome of an end is unknown")
 	// After a definite error the failure itself is recorded.

@@ -224,19 +224,21 @@ func (r *runner) perform(e Effect) {
 }
 
 // call makes one store call. It is reported as returned after its timeout at
-// the latest, whatever the store does.
+// the latest, whatever the store does. The store's own time ends a little
+// before: one that waited for a connection all the while must be able to say
+// that nothing was sent.
 func (r *runner) call(c Call) {
-	ctx, cancel := context.WithTimeout(r.calls, c.Timeout)
+	ctx, cancel := context.WithTimeout(r.calls, c.Timeout-c.Timeout/16)
 	var once sync.Once
 	report := func(in CallReturned) { once.Do(func() { r.inbox.put(in) }) }
-	stop := context.AfterFunc(ctx, func() {
+	giveUp := time.AfterFunc(c.Timeout, func() {
 		report(CallReturned{ID: c.ID, Err: fmt.Errorf("%T was given up after %v, its outcome is unknown: %w", c.Input, c.Timeout, context.Cause(ctx))})
 	})
 	r.work.Go(func() {
 		defer cancel()
 		began := time.Now()
 		returned := r.machine.Perform(ctx, c)
-		stop()
+		giveUp.Stop()
 		if r.watcher != nil {
 			took := time.Since(began)
 			r.watcher.watchCall(c.Input, returned, began.Add(took), took)

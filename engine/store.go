@@ -18,6 +18,11 @@ import (
 // may even be applied later. A store never returns an error for a lost lease;
 // that is a [Verdict].
 //
+// A call that waited for a connection until its context ended, or could not
+// make one, is of the first kind and wraps [ErrNotSent]. A store that leaves
+// the mark out is safe and slower: an end of which nobody knows whether it was
+// applied costs its lane after a lease.
+//
 // Every reply carries Now, the store's clock while it served the call.
 type Store interface {
 	// Subscribe writes the subscriptions of a bus and creates the lanes of
@@ -57,7 +62,8 @@ type TxStore[Tx any] interface {
 	// when fn returns nil. When ctx ends while fn is still at work the
 	// transaction is rolled back at once: the locks of a handler that hangs
 	// must not outlive its run. When the answer to COMMIT was lost the error wraps
-	// [ErrCommitUnknown]; any other error means that nothing was committed.
+	// [ErrCommitUnknown]; any other error means that nothing was committed. An
+	// error before fn was entered charges the delivery nothing.
 	InTx(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
 	// Publish writes events and a delivery per subscribed handler inside tx.
 	// The results are in the order of the events. New deliveries are due at
