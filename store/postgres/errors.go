@@ -76,8 +76,8 @@ func refusal(err error) (*pgconn.PgError, bool) {
 
 // classify says what an error means that came before COMMIT was sent: nothing
 // was applied. Only what the server answered to a statement is marked as
-// retryable or definite. A connection that fails, or that the pool cannot give
-// in time, is not: by that the engine tells an outage from a conflict.
+// retryable or definite. A connection that fails is not: by that the engine tells
+// an outage from a conflict. One that was not had is [unsent].
 func classify(call string, err error) error {
 	if isOurs(err) {
 		return err
@@ -101,6 +101,21 @@ func classify(call string, err error) error {
 		return fmt.Errorf("postgres: %s: %w", call, explained(refused))
 	}
 }
+
+// unsent says of a call that it had no connection: the pool had none free in
+// time, or the server took no new one. A pool that was closed goes out unmarked:
+// it gives none ever again, and leases whose runs can never be ended must run
+// out, which those of unsent ends do not.
+func unsent(call string, err error) error {
+	if errors.Is(err, errClosed) || poolClosed(err) {
+		return fmt.Errorf("postgres: %s: no connection: %w", call, err)
+	}
+	return fmt.Errorf("postgres: %s: %w: %w", call, engine.ErrNotSent, err)
+}
+
+// poolClosed: pgxpool hands on an error of the pool that it is made of, and has
+// no name of its own for it.
+func poolClosed(err error) bool { return err.Error() == "closed pool" }
 
 // classifyCommit says what an error means when COMMIT was among what was sent,
 // and whether that leaves the outcome unknown. An ERROR of the server ends the

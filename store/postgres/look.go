@@ -16,8 +16,13 @@ import (
 // so that a filter that is not given costs nothing; compiling them would cost
 // more than it saves.
 func (s *Store) look(ctx context.Context, call string, fn func(tx pgx.Tx, now protocol.Time) error) error {
+	conn, err := s.acquire(ctx, call)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
 	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err := pgx.BeginTxFunc(ctx, s.pool, snapshot, func(tx pgx.Tx) error {
+	err = pgx.BeginTxFunc(ctx, conn, snapshot, func(tx pgx.Tx) error {
 		const settings = "select now(), set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true)"
 		var now protocol.Time
 		if err := tx.QueryRow(ctx, settings).Scan(scanTime{&now}, nil, nil); err != nil {

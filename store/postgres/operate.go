@@ -70,7 +70,12 @@ func (q *requeueing) next(ctx context.Context) ([]protocol.DeliveryID, error) {
 		return batch, nil
 	}
 	f := &q.in.Filter
-	rows, err := q.s.pool.Query(ctx, q.s.sql.named("find_dead"), int64(q.cursor), engine.DefaultBatch,
+	conn, err := q.s.acquire(ctx, "requeue")
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	rows, err := conn.Query(ctx, q.s.sql.named("find_dead"), int64(q.cursor), engine.DefaultBatch,
 		orNull(f.Handler), orNull(f.Key), orNull(f.EventType), orNull(f.EventID), timeOrNull(f.DiedSince), timeOrNull(f.DiedUntil))
 	var batch []protocol.DeliveryID
 	if err == nil {

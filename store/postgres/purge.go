@@ -80,13 +80,9 @@ type purge struct {
 // sweepRemoved repeats the sweep of Unsubscribe: a publisher may have been
 // open when the handler was removed. What it finds becomes dead letters.
 func (p *purge) sweepRemoved(ctx context.Context) error {
-	rows, err := p.s.pool.Query(ctx, p.s.sql.named("removed"))
-	var removed []protocol.EventHandler
-	if err == nil {
-		removed, err = pgx.CollectRows(rows, pgx.RowToStructByPos[protocol.EventHandler])
-	}
+	removed, err := p.removed(ctx)
 	if err != nil {
-		return classify("purge", err)
+		return err
 	}
 	for _, h := range removed {
 		r := &removing{s: p.s, handler: h, bury: true, batch: p.Batch, again: true}
@@ -95,6 +91,23 @@ func (p *purge) sweepRemoved(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// removed returns the handlers that were removed.
+func (p *purge) removed(ctx context.Context) (list []protocol.EventHandler, err error) {
+	conn, err := p.s.acquire(ctx, "purge")
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	rows, err := conn.Query(ctx, p.s.sql.named("removed"))
+	if err == nil {
+		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[protocol.EventHandler])
+	}
+	if err != nil {
+		return nil, classify("purge", err)
+	}
+	return list, nil
 }
 
 // batches runs a statement of one age until a batch was not full.
@@ -153,7 +166,12 @@ type window struct {
 }
 
 func (p *purge) window(ctx context.Context, cursor int64) (w window, err error) {
-	rows, err := p.s.pool.Query(ctx, p.s.sql.named("old_events"), cursor, p.Batch, interval(p.EventsAfter))
+	conn, err := p.s.acquire(ctx, "purge")
+	if err != nil {
+		return w, err
+	}
+	defer conn.Release()
+	rows, err := conn.Query(ctx, p.s.sql.named("old_events"), cursor, p.Batch, interval(p.EventsAfter))
 	if err != nil {
 		return w, classify("purge", err)
 	}

@@ -9,10 +9,15 @@ import (
 )
 
 // reserveConns is how many connections are kept for calls about leases: a bus
-// has one Claim and one ExtendLease under way.
+// has one Claim or Relinquish and one ExtendLease under way.
 const reserveConns = 2
 
-// reserve is a small pool beside the user's, for claims and renewals: handlers
+// reserved are the calls that the reserve is for, by name. What gives back is
+// among them: a bus that stops while its pool is used up would otherwise leave
+// leases to expire, and have deliveries charged that nobody has run.
+var reserved = map[string]bool{"claim": true, "extend lease": true, "release": true, "relinquish": true, "clock": true}
+
+// reserve is a small pool beside the user's, for calls about leases: handlers
 // and publishers that use up every connection of theirs must not cost a lease.
 type reserve struct {
 	mu     sync.Mutex
@@ -22,16 +27,21 @@ type reserve struct {
 
 var errClosed = errors.New("postgres: the store is closed")
 
-// acquire returns a connection of the user's pool, or of the reserve.
-func (s *Store) acquire(ctx context.Context, forLease bool) (*pgxpool.Conn, error) {
-	if !forLease {
-		return s.pool.Acquire(ctx)
+// acquire returns a connection for a call, of the user's pool or of the reserve.
+// A call that gets none was not sent.
+func (s *Store) acquire(ctx context.Context, call string) (*pgxpool.Conn, error) {
+	pool := s.pool
+	if reserved[call] {
+		var err error
+		if pool, err = s.reserve.open(s.pool); err != nil {
+			return nil, unsent(call, err)
+		}
 	}
-	pool, err := s.reserve.open(s.pool)
+	conn, err := pool.Acquire(ctx)
 	if err != nil {
-		return nil, err
+		return nil, unsent(call, err)
 	}
-	return pool.Acquire(ctx)
+	return conn, nil
 }
 
 // open makes the pool at its first use, so that a store which runs no bus has
@@ -55,8 +65,8 @@ func (r *reserve) open(like *pgxpool.Pool) (*pgxpool.Pool, error) {
 }
 
 // Close gives back the connections that the store made beside the pool it was
-// given: at most two, for claims and renewals, so that a pool that is used up
-// cannot cost a lease. They are made at the first claim and, like the pool's,
+// given: at most two, for claims and renewals and for what gives back, so that a
+// pool that is used up cannot cost a lease. They are made at the first claim and, like the pool's,
 // closed when they are idle for long. The pool stays open. Claims of a closed
 // store fail.
 func (s *Store) Close() {

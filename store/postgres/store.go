@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -144,9 +145,9 @@ type work struct {
 // client that is gone end before the lease does. A fifth of it, less than a
 // tenth of the lease, is for a lock.
 func (s *Store) transact(ctx context.Context, call string, async bool, lockWait time.Duration, fn func(w *work) error) error {
-	conn, err := s.acquire(ctx, async)
+	conn, err := s.acquire(ctx, call)
 	if err != nil {
-		return classify(call, err)
+		return err
 	}
 	defer conn.Release()
 	w := &work{s: s, call: call, conn: conn, queue: &pgx.Batch{}, async: async && !s.options.SynchronousClaims}
@@ -231,7 +232,7 @@ func numbers[To, From ~int32 | ~int64](list []From) []To {
 
 // send sends what is queued and reads the answers.
 func (w *work) send(ctx context.Context) error {
-	batch := w.queue
+	batch, first := w.queue, w.settings != nil
 	w.queue = &pgx.Batch{}
 	if w.settings != nil {
 		batch = w.begin(batch)
@@ -239,10 +240,14 @@ func (w *work) send(ctx context.Context) error {
 	if batch.Len() == 0 {
 		return nil
 	}
-	if err := w.conn.SendBatch(ctx, batch).Close(); err != nil {
-		return w.failed(err)
+	err := w.conn.SendBatch(ctx, batch).Close()
+	switch {
+	case err == nil:
+		return nil
+	case first && pgconn.SafeToRetry(err) && !unencodable(err):
+		return unsent(w.call, err) // the connection had ended while it was idle
 	}
-	return nil
+	return w.failed(err)
 }
 
 // begin puts BEGIN and the settings before the queued statements.
@@ -310,27 +315,41 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 
 // InTxWith is InTx with options of the caller's choice, an isolation level say.
 func (s *Store) InTxWith(ctx context.Context, o pgx.TxOptions, fn func(ctx context.Context, tx pgx.Tx) error) error {
-	conn, err := s.pool.Acquire(ctx)
+	conn, err := s.acquire(ctx, "begin")
 	if err != nil {
-		return classify("begin", err)
+		return err
 	}
-	defer conn.Release()
 	tx, err := conn.BeginTx(ctx, o)
+	if err != nil {
+		conn.Release()
+	}
+	if pgconn.SafeToRetry(err) {
+		return unsent("begin", err)
+	}
 	if err != nil {
 		return classify("begin", err)
 	}
 	// The locks of a handler that hangs must not outlive its run: the server
 	// rolls back when the connection ends. Only the socket may be touched
-	// while another goroutine uses the connection.
-	socket, closed := conn.Conn().PgConn().Conn(), make(chan struct{})
+	// while another goroutine uses the connection. Nor may the handler keep
+	// its place in the pool: a few of its kind would use up all of it for good.
+	socket, closed := conn.Conn().PgConn().Conn(), make(chan *pgx.Conn, 1)
 	stop := context.AfterFunc(ctx, func() {
 		_ = socket.Close()
-		close(closed)
+		closed <- conn.Hijack()
 	})
+	returned := false
+	defer func() {
+		if returned || stop() {
+			conn.Release()
+			return
+		}
+		_ = (<-closed).Close(ctx) // fn has panicked
+	}()
 	err = fn(ctx, tx)
+	returned = true
 	if !stop() {
-		<-closed
-		_ = conn.Conn().Close(ctx) // or the pool would give out a connection without a socket
+		_ = (<-closed).Close(ctx)
 		if err == nil {
 			err = context.Cause(ctx)
 		}

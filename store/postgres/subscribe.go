@@ -116,9 +116,9 @@ func (j *joining) refresh(ctx context.Context, w *work) error {
 
 // clock asks for the server's clock.
 func (s *Store) clock(ctx context.Context) (protocol.Time, error) {
-	conn, err := s.acquire(ctx, true)
+	conn, err := s.acquire(ctx, "clock")
 	if err != nil {
-		return 0, classify("clock", err)
+		return 0, err
 	}
 	defer conn.Release()
 	var now time.Time
@@ -128,10 +128,13 @@ func (s *Store) clock(ctx context.Context) (protocol.Time, error) {
 	return stored(now), nil
 }
 
-// withClock sets a reply's clock where the call itself read none.
+// withClock sets a reply's clock where the call itself read none. What the call
+// did stands, whatever becomes of the question.
 func (s *Store) withClock(ctx context.Context, now *engine.StoreTime, err error) error {
 	if err == nil && *now == 0 {
-		*now, err = s.clock(ctx)
+		if *now, err = s.clock(ctx); err != nil {
+			err = inDoubt("clock", err)
+		}
 	}
 	return err
 }

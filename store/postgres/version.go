@@ -104,7 +104,12 @@ func schemaError(format string, args ...any) error {
 // CheckSchema reports whether this release can work with the schema; an error
 // that wraps [ErrSchema] says what to run. The bus asks when it starts.
 func (s *Store) CheckSchema(ctx context.Context) error {
-	at, err := readVersion(ctx, s.pool, s.options.Schema)
+	conn, err := s.acquire(ctx, "read the schema's version")
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	at, err := readVersion(ctx, conn, s.options.Schema)
 	if err != nil {
 		return err
 	}

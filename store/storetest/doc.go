@@ -49,6 +49,11 @@
 //     them: gaps and blocks are fine. Sequences rise per key in commit order.
 //   - Errors are told apart: wrapped [engine.ErrRetryable] for conflicts,
 //     deadlocks and lock timeouts, [engine.Definite] for what will never succeed.
+//     A call that had no connection, because none was free before its context
+//     ended or none could be made, wraps [engine.ErrNotSent]; of InTx only when
+//     its function was not entered. The suite has no way to bring that about: a
+//     test of the store's own has to. Claim, ExtendLease, Release and Relinquish
+//     need connections that handlers cannot use up.
 //     The suite tries retryable calls again, some 200 times within seconds, and
 //     takes any other error for a failure.
 //   - Which due rows a claim picks, how many, and whether followers come with a
