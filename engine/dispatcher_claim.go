@@ -222,8 +222,13 @@ func (d *Dispatcher) claimReturned(at Instant, c *call, input ClaimInput, in Cal
 
 // abandonClaim notes a Claim or Relinquish that may have been applied, and may
 // still be. A store may have applied some lanes before it failed, so even a
-// retryable error counts as unknown; but then nothing more is to come.
+// retryable error counts as unknown; but then nothing more is to come. One that
+// was not sent was applied nowhere.
 func (d *Dispatcher) abandonClaim(at Instant, notAfter protocol.Time, err error) {
+	if isUnsent(err) {
+		d.claim.retry.failed(d, at)
+		return
+	}
 	d.claim.abandoned = true
 	d.claim.behind = 0 // the next search begins elsewhere: this one may have met a lane that fails
 	d.claim.retry.failed(d, at)

@@ -54,8 +54,8 @@ const (
 //	ObservedLeaseExpired, ObservedLaneLost a lane is not this worker's any more  Lane
 //	ObservedStoreAway                      calls fail in a row                   Err
 //	ObservedStoreBack                      they succeed again
-//	ObservedNotBegun                       a transaction did not begin; told     delivery, Err
-//	                                       once until none is left that waits
+//	ObservedNotBegun                       a transaction did not begin: the      delivery, Err
+//	                                       first of those that wait for it
 //	ObservedUnsubscribed                   a subscription stays removed          Handler
 //	ObservedPurgeFailed                    the first purge of a row failed       Err
 //

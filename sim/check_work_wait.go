@@ -164,7 +164,7 @@ func (k *conserving) laneFree(p *process, id protocol.LaneID, in *engine.ClaimIn
 		since = max(since, expires)
 	}
 	if k.c.facts.semantics == protocol.Locking {
-		since = max(since, w.lastServed(p.client.id))
+		since = max(since, w.lastServed(p.client))
 	}
 	for i := range p.patience.avoided {
 		if v := &p.patience.avoided[i]; v.Lane == id {
@@ -174,16 +174,17 @@ func (k *conserving) laneFree(p *process, id protocol.LaneID, in *engine.ClaimIn
 	return since, ""
 }
 
-// lastServed returns until when the store served calls of others, which may hold
-// locks on lanes: a takeover passes over those.
-func (w *world) lastServed(except int) (last protocol.Time) {
-	for id := range w.served {
-		switch {
-		case id == except:
-		case w.serving[id] > 0:
+// lastServed returns until when the store served calls of other processes, which
+// may hold locks on lanes: a takeover passes over those. Calls of one that died
+// are served to their end.
+func (w *world) lastServed(except *client) (last protocol.Time) {
+	for _, p := range w.processes {
+		switch c := p.client; {
+		case c == except:
+		case c.serving > 0:
 			return w.now
 		default:
-			last = max(last, w.served[id])
+			last = max(last, c.served)
 		}
 	}
 	return last

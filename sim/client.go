@@ -18,6 +18,10 @@ type client struct {
 	owner  *process
 	faulty bool          // the message faults apply
 	muted  protocol.Time // until when its ends are lost
+	// How many of its calls the store serves now, and until when it served the
+	// last.
+	serving int
+	served  protocol.Time
 }
 
 var _ engine.TxStore[*simstore.Tx] = (*client)(nil)

@@ -179,7 +179,7 @@ func (r *request) arrive() {
 	t := w.spawn(serverRole, r.from.id, r.body.serve)
 	t.message, t.told = r, r.told
 	r.server = t
-	w.serving[r.from.id]++
+	r.from.serving++
 	t.after = r.served
 	t.resume(true)
 }
@@ -218,8 +218,8 @@ func (r *request) neverServed(silent bool) {
 // leave notes that the store is done with the request.
 func (r *request) leave() {
 	if r.server != nil {
-		r.w.serving[r.from.id]--
-		r.w.served[r.from.id] = r.w.now
+		r.from.serving--
+		r.from.served = r.w.now
 	}
 	r.server, r.gone, r.goneAt = nil, true, r.w.now
 }

@@ -190,6 +190,9 @@ func (r *handlerRun) execute() { r.result = r.p.machine.Execute(r.ctx, r.run) }
 
 func (r *handlerRun) returned() {
 	r.over = true
+	if r.result.Outcome == engine.NotBegun {
+		r.p.harm() // it keeps its slot, and waits
+	}
 	r.p.w.checks.conserving.over(r)
 	r.p.w.checks.deadlines.over(r)
 	r.cancel(nil)

@@ -52,10 +52,6 @@ type world struct {
 	stopPublishing bool
 	racer          *publisher // publishes beside the others
 	slowness       []uint8    // per client, with Knobs.Steady
-	// Per client: how many of its calls the store serves now, and until when it
-	// served the last.
-	serving []int
-	served  []protocol.Time
 
 	stage                                                                                        stage
 	changed                                                                                      bool // something was committed since watch looked
@@ -135,9 +131,7 @@ func (w *world) populate() {
 // staff makes the workers and starts everybody.
 func (w *world) staff(publishing int) {
 	w.knobs.Groups = max(1, min(w.knobs.Groups, w.knobs.Workers, len(w.handlers)))
-	clients := 1 + w.knobs.Workers + publishing + 1
-	w.slowness = make([]uint8, clients)
-	w.serving, w.served = make([]int, clients), make([]protocol.Time, clients)
+	w.slowness = make([]uint8, 1+w.knobs.Workers+publishing+1)
 	w.racer = w.newPublisher(1 + w.knobs.Workers + publishing)
 	for i := range w.knobs.Workers {
 		k := &worker{w: w, id: 1 + i, name: "worker" + string(rune('1'+i)), group: i % w.knobs.Groups}
