@@ -90,9 +90,11 @@ type Claim struct {
 	Seen int64
 }
 
-// TakeOver gives a lane that is free or whose lease ran out to another holder.
+// TakeOver gives a lane that is free or whose lease ran out to another holder
+// of its group.
 type TakeOver struct {
 	Lane     LaneID
+	Group    int32 // the number of the worker's group
 	Holder   Holder
 	Owner    string
 	Number   int64 // n − 1 of the call that performs it

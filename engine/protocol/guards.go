@@ -72,6 +72,7 @@ var Rules = []string{
 	"TakeOver.charge",
 	"TakeOver.epoch",
 	"TakeOver.expiry",
+	"TakeOver.group",
 	"TakeOver.holder",
 	"TakeOver.list",
 	"TakeOver.lost",

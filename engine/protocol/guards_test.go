@@ -261,6 +261,10 @@ var claimAttacks = []attack{
 
 var leaseAttacks = []attack{
 	both("TakeOver", "lane", func(s *scene) Action { return s.takeOver(s.w2, 9, 1) }),
+	both("TakeOver", "group", func(s *scene) Action {
+		s.must(Subscribe{Group: "reports", Handlers: []EventHandler{{"order", "audit"}}, Lanes: []LaneID{2, 3}})
+		return s.takeOver(s.w2, 2, 1)
+	}),
 	both("TakeOver", "holder", func(s *scene) Action {
 		s.now = s.now.Add(time.Hour)
 		return s.takeOver(s.w1, 0, 5)

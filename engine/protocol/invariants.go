@@ -18,6 +18,7 @@ var Invariants = []Invariant{
 	{"NoLostDelivery", "a committed (event, handler) is pending, dead, or its completion is committed, or it was purged or unsubscribed", NoLostDelivery},
 	{"NothingInvented", "nothing runs or completes that was not committed", NothingInvented},
 	{"OneHolderPerLane", "at most one holder's calls on a lane are accepted between two takeovers", OneHolderPerLane},
+	{"OneGroupPerHolder", "a holder has lanes of one group, the one that its worker named", OneGroupPerHolder},
 	{"FencedOut", "after TakeOver (and its ChargeLost) no call with an older token changes a delivery that was then in flight", FencedOut},
 	{"NothingDropped", "while no commit is lost, what the lane's holder still runs is in in_flight", NothingDropped},
 	{"AtMostOneCompletion", "at most one completion of a delivery commits", AtMostOneCompletion},
@@ -158,6 +159,19 @@ func OneHolderPerLane(in *Scope) *Violation {
 		if !h.intruder.IsZero() {
 			return &Violation{"OneHolderPerLane", fmt.Sprintf("lane %d", h.id),
 				fmt.Sprintf("%s of %s was accepted in a term of another holder", h.call, h.intruder.Short())}
+		}
+	}
+	return nil
+}
+
+// OneGroupPerHolder: a holder has lanes of one group, the one that its worker
+// named. It would have no handler for what waits in others. The group is judged
+// by its number; one that a failover took back may be another group's now, and
+// a worker that has not heard of it yet names that.
+func OneGroupPerHolder(in *Scope) *Violation {
+	for _, h := range in.lanes {
+		if h.foreign != "" {
+			return &Violation{"OneGroupPerHolder", fmt.Sprintf("lane %d", h.id), h.foreign}
 		}
 	}
 	return nil

@@ -137,16 +137,17 @@ func (s *State) unstick(lane *Lane, id DeliveryID) {
 }
 
 // TakeOver gives a lane that is free, or whose lease ran out, to another
-// holder. What was in flight is charged, because a crash is a lost attempt;
+// holder of its group. What was in flight is charged, because a crash is a lost attempt;
 // otherwise a poison delivery could kill workers for ever without reaching the
 // dead letters. A Snapshot store only moves it to lost, and [State.ChargeLost]
 // charges it.
 //
 // A worker never takes over its own expired lane: it may still be running what
-// the lane lists, and claims instead.
+// the lane lists, and claims instead. Nor does it take one of another group: it
+// has no handler for what waits there, and would keep it from those who have.
 //
-// Lease.tla, action TakeOver. Guards: lane, holder, expiry, number, not-after,
-// refused.
+// Lease.tla, action TakeOver. Guards: lane, group, holder, expiry, number,
+// not-after, refused.
 func (s *State) TakeOver(a TakeOver) Outcome {
 	lane := s.lane(a.Lane)
 	if o := s.mayTakeOver(lane, &a); !o.OK() {
@@ -173,6 +174,9 @@ func (s *State) TakeOver(a TakeOver) Outcome {
 func (s *State) mayTakeOver(lane *Lane, a *TakeOver) Outcome {
 	if lane == nil {
 		return failed("lane", "no such lane", a.Lane)
+	}
+	if group := int32(a.Lane) / s.modulus; !s.guard("TakeOver.group", group == a.Group) {
+		return failed("group", group, a.Group)
 	}
 	clock := max(a.Now, a.Clock)
 	switch free := lane.Holder.IsZero(); {

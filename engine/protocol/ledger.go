@@ -9,7 +9,9 @@ type Ledger struct {
 	pairs []*pairHistory // in the order of their commits
 	keys  []*keyHistory
 	lanes []*laneHistory
-	kills []kill
+	// groups are in the order of their first Subscribe, which numbers them.
+	groups []string
+	kills  []kill
 	// lostEnds are completions that the store had acknowledged and lost.
 	lostEnds []Lease
 	// invented are calls that named what was never committed.
@@ -130,6 +132,7 @@ type keyHistory struct {
 // laneHistory is what happened to one lane.
 type laneHistory struct {
 	id      LaneID
+	group   string // of the Subscribe that made it
 	epoch   int64
 	holder  Holder
 	last    Holder         // who gave it back, while it is free
@@ -139,6 +142,8 @@ type laneHistory struct {
 	// broken: a call of somebody else that was accepted.
 	intruder Holder
 	call     string
+	// broken: why a takeover gave it to a holder of another group.
+	foreign string
 }
 
 // kill is a worker's death that one delivery caused. A requeued delivery
@@ -217,6 +222,7 @@ func (l *Ledger) Clone() *Ledger {
 	c := NewLedger()
 	c.invented = slices.Clone(l.invented)
 	c.lostEnds = slices.Clone(l.lostEnds)
+	c.groups = slices.Clone(l.groups)
 	c.cloneKeys(l.keys)
 	c.clonePairs(l.pairs)
 	for i, k := range l.keys {

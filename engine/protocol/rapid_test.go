@@ -190,6 +190,9 @@ func (m *machine) drawTakeOver(t *rapid.T) {
 		number = max(1, number-int64(1+pick(t, "late by", 6)))
 	}
 	a := m.takeOver(wk, m.someLane(t), number)
+	if chance(t, "another group", 5) {
+		a.Group = 1
+	}
 	lane, _ := m.s.Lane(a.Lane)
 	if m.s.Semantics() == Locking && len(lane.InFlight) > 0 && chance(t, "bad row", 10) {
 		a.Refused = []DeliveryID{lane.InFlight[0].Delivery}

@@ -1,5 +1,7 @@
 package protocol
 
+import "slices"
+
 // record writes a committed action into the history, as the store reported it.
 func (l *Ledger) record(semantics Semantics, a Action) {
 	switch a := a.(type) {
@@ -31,6 +33,8 @@ func (l *Ledger) record(semantics Semantics, a Action) {
 		l.requeued(&a)
 	case Purge:
 		l.purged(&a)
+	case Subscribe:
+		l.subscribed(&a)
 	case Unsubscribe:
 		l.unsubscribed(&a)
 	}
@@ -108,6 +112,17 @@ func (l *Ledger) forget(event string) {
 		l.touch(p)
 	}
 	delete(l.ofEvent, event)
+}
+
+// subscribed numbers the groups in the order of their first Subscribe, and
+// notes whose the lanes are that it makes.
+func (l *Ledger) subscribed(a *Subscribe) {
+	if !slices.Contains(l.groups, a.Group) {
+		l.groups = append(l.groups, a.Group)
+	}
+	for _, id := range a.Lanes {
+		l.lane(id).group = a.Group
+	}
 }
 
 func (l *Ledger) unsubscribed(a *Unsubscribe) {

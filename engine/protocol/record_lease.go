@@ -109,6 +109,9 @@ func (l *Ledger) close(h *laneHistory, p *pairHistory, how phase) {
 func (l *Ledger) takenOver(semantics Semantics, a *TakeOver) {
 	h := l.lane(a.Lane)
 	l.touched.lanes = append(l.touched.lanes, h)
+	if why := l.foreignTo(h, a); why != "" {
+		h.foreign = why
+	}
 	death := l.deathOf(h.holder)
 	for _, p := range h.current {
 		p.last.death = death // what kills the worker later is not to blame
@@ -131,6 +134,25 @@ func (l *Ledger) takenOver(semantics Semantics, a *TakeOver) {
 	}
 	h.holder, h.last = a.Holder, Holder{}
 	h.epoch++
+}
+
+// foreignTo says why a lane is not one that a worker may take over: it is of
+// another group than the worker's; "" when it is not. Of a lane that no
+// Subscribe made the history knows no group.
+func (l *Ledger) foreignTo(h *laneHistory, a *TakeOver) string {
+	named := l.groupNamed(a.Group)
+	if h.group == "" || h.group == named {
+		return ""
+	}
+	return fmt.Sprintf("of group %q, taken over by %s of group %q", h.group, a.Holder.Short(), named)
+}
+
+// groupNamed returns the name of a group's number, "" when no group has it.
+func (l *Ledger) groupNamed(number int32) string {
+	if number < 0 || int(number) >= len(l.groups) {
+		return ""
+	}
+	return l.groups[number]
 }
 
 // charge charges what a takeover found in flight, by its own reckoning, and

@@ -373,6 +373,7 @@ func (s *story) takeOver() string {
 	if !s.d.HasArg("n") {
 		number = wk.nextCall() - 1
 	}
+	wk.group = int32(s.number("group", int64(wk.group)))
 	a := s.world.takeOver(wk, s.lane(), number)
 	a.NotAfter = s.time("not-after")
 	a.Refused = s.ids("refused")

@@ -93,6 +93,13 @@ var sabotages = []sabotage{
 	{"OneHolderPerLane", "a claim on another's lane", nil, func(s *scene) *Violation {
 		return s.stepped(s.claimOf(s.w2, 4, 5))
 	}},
+	{"OneGroupPerHolder", "a takeover of a free lane of another group", nil, func(s *scene) *Violation {
+		s.must(Subscribe{Group: "reports", Handlers: []EventHandler{{"order", "audit"}}, Lanes: []LaneID{2, 3}})
+		return s.stepped(s.takeOver(s.w2, 2, 1))
+	}},
+	{"OneGroupPerHolder", "a takeover by a worker of a group that nobody subscribed", nil, func(s *scene) *Violation {
+		return s.stepped(with(s.takeOver(s.w2, 1, 1), func(a *TakeOver) { a.Group = 1 }))
+	}},
 	{"FencedOut", "the holder took its lane again and completes a run from before", nil, func(s *scene) *Violation {
 		old := s.lease(1)
 		s.charged()

@@ -22,6 +22,7 @@ type world struct {
 // worker is a bus instance as its calls show it.
 type worker struct {
 	name    string
+	group   int32
 	holder  Holder
 	call    int64 // the number n of its last call
 	inCall  bool  // a take-over was made with n−1; the claim of n is to come
@@ -227,7 +228,7 @@ func (wk *worker) claimNumber() int64 {
 // takeOver is the TakeOver a worker would ask for, with what the State charges.
 func (w *world) takeOver(wk *worker, lane LaneID, number int64) TakeOver {
 	return TakeOver{
-		Lane: lane, Holder: wk.holder, Owner: wk.name, Number: number,
+		Lane: lane, Group: wk.group, Holder: wk.holder, Owner: wk.name, Number: number,
 		TTL: testTTL, Now: w.now, Clock: w.now,
 	}
 }

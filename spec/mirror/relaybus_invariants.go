@@ -82,6 +82,24 @@ var relayProbes = []struct {
 		}
 		return false
 	}},
+	{"NeverForeignExpired", foreignExpired},
+}
+
+// foreignExpired: a lane of another group than a claim's has run out.
+func foreignExpired(m *relaybus, w *relayWorld) bool {
+	t := &relayTurn{m: m, w: w}
+	for i := range w.calls {
+		if w.calls[i].kind != "Claim" {
+			continue
+		}
+		own := t.lanesOf(w.calls[i].worker)
+		for l := range w.state.AllLanes() {
+			if !l.Holder.IsZero() && l.ExpiresAt < w.clock && !slices.Contains(own, l.ID) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func anyLane(is func(*protocol.Lane) bool) func(*relaybus, *relayWorld) bool {

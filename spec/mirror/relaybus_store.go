@@ -13,7 +13,7 @@ func (t *relayTurn) performs() {
 	for i := range t.w.calls {
 		switch call := &t.w.calls[i]; call.kind {
 		case "Claim":
-			for _, lane := range t.lanesOf(call.worker) {
+			for _, lane := range t.lanesFor(call.worker) {
 				t.takeOver(call, lane)
 				t.claim(call, lane)
 			}
@@ -51,6 +51,24 @@ func (t *relayTurn) lanesOf(worker string) (ids []protocol.LaneID) {
 		}
 	}
 	return ids
+}
+
+// lanesFor lists the lanes that a worker's calls may reach for: any, unless it
+// has no subscription.
+func (t *relayTurn) lanesFor(worker string) (ids []protocol.LaneID) {
+	if len(t.lanesOf(worker)) == 0 {
+		return nil
+	}
+	for l := range t.w.state.AllLanes() {
+		ids = append(ids, l.ID)
+	}
+	return ids
+}
+
+// groupOfWorker is the number of the group that a worker's handlers are of.
+func (t *relayTurn) groupOfWorker(worker string) int32 {
+	number, _ := t.w.state.Group(t.m.groupOf(t.m.handles(worker)[0]))
+	return number
 }
 
 // attracts: a free lane is worth having only for a row that can be picked.
@@ -99,7 +117,8 @@ func (t *relayTurn) takeOver(call *relayCall, id protocol.LaneID) {
 	}
 	for _, refused := range t.refusals(listed) {
 		a := protocol.TakeOver{
-			Lane: id, Holder: call.holder, Number: call.number - 1, TTL: time.Duration(t.m.ttl),
+			Lane: id, Group: t.groupOfWorker(call.worker), Holder: call.holder,
+			Number: call.number - 1, TTL: time.Duration(t.m.ttl),
 			Now: t.w.clock, Clock: t.w.clock, NotAfter: call.notAfter, Refused: refused,
 		}
 		trial := t.w.state.Clone()

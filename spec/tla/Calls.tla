@@ -154,6 +154,13 @@ ClaimCall(w, number) ==
 LanesOf(w) ==
   UNION {LanesOfGroup(GroupNumber(store, GroupOf(h))) : h \in Handles(w) \cap SubscribersOf(store)}
 
+(* The number of a worker's group: its handlers are all of one.              *)
+GroupOfWorker(w) == GroupNumber(store, GroupOf(CHOOSE h \in Handles(w) : TRUE))
+
+(* A call may reach for any lane: whose it is, the guards ask. A worker      *)
+(* without a subscription reaches for none.                                  *)
+LanesFor(w) == IF LanesOf(w) = {} THEN {} ELSE DOMAIN store.lanes
+
 (* A lane that a worker may hope to get something from.                      *)
 Promises(w, lane) ==
   LET l == store.lanes[lane]
@@ -183,8 +190,8 @@ Attracts(c, lane) ==
 
 TakeOverBy(c, lane) ==
   \E refused \in IF Locking THEN RefusedSets(store.lanes[lane].inFlight) ELSE {{}} :
-    LET a == [lane |-> lane, holder |-> c.holder, number |-> c.number - 1, notAfter |-> c.notAfter,
-              refused |-> refused] @@ ClaimFields
+    LET a == [lane |-> lane, group |-> GroupOfWorker(c.worker), holder |-> c.holder,
+              number |-> c.number - 1, notAfter |-> c.notAfter, refused |-> refused] @@ ClaimFields
     IN /\ lane \notin c.reached /\ Attracts(c, lane)
        /\ TakeOverRefusal(store, a) = ""
        /\ store' = TakeOverEffect(store, a)
@@ -270,7 +277,7 @@ Reached(c) ==
   /\ c.all => \A l \in DOMAIN store.lanes :
        store.lanes[l].holder = c.holder => l \in c.reached \/ store.lanes[l].lost # {}
   /\ "Eager" \in Does =>
-       ~ENABLED (\E l \in LanesOf(c.worker) : TakeOverBy(c, l) \/ ClaimBy(c, l) \/ ChargeLostOf(l))
+       ~ENABLED (\E l \in LanesFor(c.worker) : TakeOverBy(c, l) \/ ClaimBy(c, l) \/ ChargeLostOf(l))
 
 Answer(w) ==
   \E c \in LaneCallOf(w) :

@@ -63,6 +63,13 @@ NothingInvented ==
 (* At most one holder's calls on a lane are accepted between two takeovers.  *)
 OneHolderPerLane == ~Broken("OneHolderPerLane")
 
+(* A holder has lanes of one group, the one that its worker named.           *)
+OneGroupPerHolder ==
+  /\ ~Broken("OneGroupPerHolder")
+  /\ \A l, m \in DOMAIN store.lanes :
+       l \div Modulus # m \div Modulus /\ store.lanes[l].holder # Nobody
+         => store.lanes[l].holder # store.lanes[m].holder
+
 (* After TakeOver (in a snapshot store: and its ChargeLost) no call with an  *)
 (* older token changes a delivery that was then in flight.                   *)
 FencedOut == ~Broken("FencedOut")

@@ -127,13 +127,16 @@ ClaimEffect(s, a) ==
 
 ---------------------------------------------------------------------------
 (* TakeOver gives a lane that is free, or whose lease ran out, to another    *)
-(* holder. Fields: lane, holder, number (n - 1 of its call), ttl, now,       *)
-(* clock, notAfter, refused (ids whose charge the store refused for good).   *)
+(* holder of its group. Fields: lane, group (the number of the worker's),    *)
+(* holder, number (n - 1 of its call), ttl, now, clock, notAfter, refused    *)
+(* (ids whose charge the store refused for good).                            *)
 
 TakeOverRefusal(s, a) ==
   LET lane == s.lanes[a.lane]
       free == lane.holder = Nobody
   IN IF a.lane \notin DOMAIN s.lanes THEN "lane"
+     \* What waits in a lane of another group this worker has no handler for.
+     ELSE IF ~Guard("TakeOver.group", a.lane \in LanesOfGroup(a.group)) THEN "group"
      \* Its own lane may still list what it runs: a worker claims that.
      ELSE IF ~free /\ ~Guard("TakeOver.holder", lane.holder # a.holder) THEN "holder"
      ELSE IF ~free /\ ~Guard("TakeOver.expiry", Expired(lane, Clock(a))) THEN "expiry"

@@ -182,8 +182,10 @@ RecordTakeOver(l, s, a) ==
                            IF id \in open
                            THEN [@[id] EXCEPT !.run.phase = "lost", !.run.death = death]
                            ELSE @[id]]]
-      \* What its own holder takes over is still running.
-      judged == Breaks(taken, "NothingDropped", old = a.holder /\ open # {})
+      judged == Breaks(Breaks(taken,
+        \* What its own holder takes over is still running.
+        "NothingDropped", old = a.holder /\ open # {}),
+        "OneGroupPerHolder", a.lane \notin LanesOfGroup(a.group))
   IN IF Snapshot THEN judged ELSE Charge(judged, open, a.refused, TakeOverCharged(s, a))
 
 RecordChargeLost(l, s, a) ==

@@ -80,8 +80,8 @@ Claims(w) ==
 (* A takeover and the claim of the same call behind it, in one transaction.  *)
 TakesOver(w) ==
   /\ calls[w].step = "taking" /\ lane'.epoch # lane.epoch
-  /\ LET a == [lane |-> 0, holder |-> Name(w), number |-> calls[w].number - 1, refused |-> {}]
-               @@ Times
+  /\ LET a == [lane |-> 0, group |-> 0, holder |-> Name(w), number |-> calls[w].number - 1,
+                refused |-> {}] @@ Times
          taken == Action!TakeOverEffect(Store, a)
      IN /\ Action!TakeOverRefusal(Store, a) = ""
         /\ \E picks \in Picks(rows) :

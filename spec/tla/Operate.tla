@@ -15,8 +15,6 @@ EXTENDS Publish
 GroupOr(s, name) ==
   IF name \in Range(s.groups) THEN GroupNumber(s, name) ELSE Len(s.groups)
 
-LanesOfGroup(number) == number * Modulus .. (number + 1) * Modulus - 1
-
 SubscribeRefusal(s, a) ==
   LET lanes == LanesOfGroup(GroupOr(s, a.group))
       names == {h.handler : h \in a.handlers}

@@ -29,8 +29,8 @@ EXTENDS Calls
 
 Of(kinds) == {c \in calls : c.kind \in kinds}
 
-TakeOver == \E c \in Of({"Claim"}) : \E l \in LanesOf(c.worker) : TakeOverBy(c, l)
-Claim == \E c \in Of({"Claim"}) : \E l \in LanesOf(c.worker) : ClaimBy(c, l)
+TakeOver == \E c \in Of({"Claim"}) : \E l \in LanesFor(c.worker) : TakeOverBy(c, l)
+Claim == \E c \in Of({"Claim"}) : \E l \in LanesFor(c.worker) : ClaimBy(c, l)
 ChargeLost == \E l \in DOMAIN store.lanes : ChargeLostOf(l)
 Relinquish == \E c \in Of({"Relinquish"}) : RelinquishBy(c)
 CompleteMany == \E c \in Of({"CompleteMany"}) : CompleteManyBy(c)
@@ -150,6 +150,11 @@ NeverRequeuedGrant == \A id \in Pairs : ledger.pairs[id].lives = 0 \/ ~IsOpen(le
 NeverTwoGroups ==
   \A l, m \in Lanes : l # m => \A f \in store.lanes[l].inFlight, g \in store.lanes[m].inFlight :
     ledger.pairs[f.delivery].event # ledger.pairs[g.delivery].event
+
+(* A claim is under way while a lane of another group has run out.           *)
+NeverForeignExpired ==
+  \A c \in Of({"Claim"}) : \A l \in Lanes \ LanesOf(c.worker) :
+    store.lanes[l].holder # Nobody => ~Expired(store.lanes[l], clock)
 
 ---------------------------------------------------------------------------
 (* What configs choose from.                                                 *)

@@ -66,7 +66,8 @@ Claims(w) ==
 
 (* The number of the lane afterwards is the call's own here.                 *)
 TakesOver(w) ==
-  LET a == [lane |-> 0, holder |-> Name(w), number |-> number[w] + 1, refused |-> {}] @@ Times
+  LET a == [lane |-> 0, group |-> 0, holder |-> Name(w), number |-> number[w] + 1,
+            refused |-> {}] @@ Times
   IN /\ lane'.epoch # lane.epoch
      /\ Action!TakeOverRefusal(Store, a) = "" /\ Becomes(Action!TakeOverEffect(Store, a))
 

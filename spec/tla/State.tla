@@ -132,6 +132,12 @@ Delete(s, ids) == [s EXCEPT !.deliveries = Drop(@, ids)]
 Died(r, now) == [r EXCEPT !.status = "dead", !.diedAt = now]
 
 ---------------------------------------------------------------------------
+(* Groups. Each has Modulus lanes of its own, in the order of the groups,    *)
+(* whose numbers begin at 0.                                                 *)
+
+LanesOfGroup(number) == number * Modulus .. (number + 1) * Modulus - 1
+
+---------------------------------------------------------------------------
 (* Lists of a lane. Ids are unique within one.                               *)
 
 Entry(lease) == [delivery |-> lease.delivery, claim |-> lease.claim]

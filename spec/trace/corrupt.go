@@ -131,6 +131,7 @@ var corruptions = []corruption{
 	{"number", on("Claim", "Number", tooSmall, nil)},
 	{"lane", on("Claim", "Lane", noNumber, nil)},
 	{"lane", on("TakeOver", "Lane", noNumber, nil)},
+	{"group", on("TakeOver", "Group", noNumber, nil)},
 	{"number", on("Relinquish", "Number", tooSmall, applied)},
 	{"holder", on("Relinquish", "Holder", nobody, applied)},
 	{"holder", on("ExtendLease", "Holder", nobody, applied)},

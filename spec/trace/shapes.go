@@ -91,7 +91,7 @@ var shapes = map[string]shape{
 	"Claim": recordOf("Claim", is(number, "Lane"), is(holder, "Holder"), is(number, "Number"), one("Handlers", names),
 		one("Running", setOf(running)), one("Picks", listOf(pick)), is(truth, "SuspectRunning", "Renew"),
 		is(length, "TTL"), is(moment, "Now", "Clock", "NotAfter"), one("Unstuck", ids), is(number, "Seen")),
-	"TakeOver": recordOf("TakeOver", is(number, "Lane"), is(holder, "Holder"), is(number, "Number"), is(length, "TTL"),
+	"TakeOver": recordOf("TakeOver", is(number, "Lane", "Group"), is(holder, "Holder"), is(number, "Number"), is(length, "TTL"),
 		is(moment, "Now", "Clock", "NotAfter"), one("Refused", ids), one("Charged", ids)),
 	"ChargeLost": recordOf("ChargeLost", is(number, "Lane"), one("Refused", ids), one("Charged", ids)),
 	"ExtendLease": recordOf("ExtendLease", is(number, "Lane", "Epoch"), is(holder, "Holder"), is(length, "TTL"),

@@ -336,7 +336,7 @@ func (r *replay) claim(actions []protocol.Action) {
 	for _, a := range actions {
 		switch a := a.(type) {
 		case protocol.TakeOver:
-			in.Holder, in.Owner, in.Number, in.Group = a.Holder, a.Owner, a.Number+1, int32(a.Lane)/protocol.DefaultLanes
+			in.Holder, in.Owner, in.Number, in.Group = a.Holder, a.Owner, a.Number+1, a.Group
 			lane, _ := r.state.Lane(a.Lane)
 			if number, back := given[a.Lane]; back && lane.Holder.IsZero() {
 				// Free, and with nothing there was room for: nobody but the clock of the

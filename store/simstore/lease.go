@@ -293,7 +293,7 @@ func (k *claiming) overtaken(l *protocol.Lane, clock protocol.Time) *protocol.La
 // noteTakeOver records the action.
 func (k *claiming) noteTakeOver(t *Tx, id protocol.LaneID, now, clock protocol.Time, c *charging) {
 	a := protocol.TakeOver{
-		Lane: id, Holder: k.in.Holder, Owner: k.in.Owner, Number: k.in.Number - 1,
+		Lane: id, Group: k.in.Group, Holder: k.in.Holder, Owner: k.in.Owner, Number: k.in.Number - 1,
 		TTL: k.in.TTL, Now: now, Clock: clock, NotAfter: k.in.NotAfter,
 	}
 	if c != nil {

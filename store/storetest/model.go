@@ -188,7 +188,8 @@ func (m *model) bounded(in *engine.ClaimInput, reply *engine.ClaimReply) {
 // takenOver compares a takeover, and the charge of what it found in flight.
 func (m *model) takenOver(in *engine.ClaimInput, l engine.LaneEpoch) {
 	a := protocol.TakeOver{
-		Lane: l.Lane, Holder: in.Holder, Owner: in.Owner, Number: in.Number - 1, TTL: in.TTL, Now: now, Clock: now,
+		Lane: l.Lane, Group: in.Group, Holder: in.Holder, Owner: in.Owner, Number: in.Number - 1,
+		TTL: in.TTL, Now: now, Clock: now,
 	}
 	if m.semantics == protocol.Locking {
 		probe := m.state.Clone()
