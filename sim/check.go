@@ -89,6 +89,7 @@ func (c *checks) init(w *world) {
 		&lostDeliveries{c: c},
 		&invented{c: c, grants: map[leaseName]bool{}},
 		&holders{c: c},
+		&groups{c: c},
 		&fenced{c: c},
 		&dropped{c: c},
 		c.charges,

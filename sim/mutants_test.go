@@ -78,6 +78,7 @@ func TestDirectCheckersAlone(t *testing.T) {
 		"takeover-keeps-epoch":            "FencedOut",
 		"takeover-charges-twice":          "ChargedOnce",
 		"takeover-one-tick-early":         "OneHolderPerLane",
+		"takeover-of-another-group":       "OneGroupPerHolder",
 		"suspects-not-counted":            "InnocentNeighbours",
 		"lane-from-event-id":              "KeyOrder",
 		"relinquish-with-work-in-flight":  "NothingDropped",
@@ -106,6 +107,7 @@ func TestHistoriesAlone(t *testing.T) {
 	for name, property := range map[mutant.Name]linearize.Property{
 		"takeover-keeps-epoch":            linearize.LaneOwnership,
 		"renewal-by-former-owner":         linearize.LaneOwnership,
+		"takeover-of-another-group":       linearize.LaneOwnership,
 		"not-after-ignored":               linearize.LaneOwnership,
 		"unique-on-event-only":            linearize.AtLeastOnce,
 		"dead-claimable":                  linearize.AtLeastOnce,

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"encoding/binary"
-	"strconv"
 	"time"
 
 	"github.com/relaybus-go/relaybus/engine"
@@ -28,6 +27,8 @@ type worker struct {
 	away   protocol.Time // until when it does not reach the store …
 	silent bool          // … and is not told
 	busy   protocol.Time // until when its connection pool is exhausted
+
+	groupName string // as its buses are told
 }
 
 // orphanPlan is a host about to vanish in the middle of a transaction.
@@ -88,10 +89,20 @@ func holderOf(worker, life int) (h protocol.Holder) {
 	return h
 }
 
+// groupOf names the group of the worker that a holder is a life of.
+func (w *world) groupOf(h protocol.Holder) string {
+	for i := len(w.processes) - 1; i >= 0; i-- {
+		if p := w.processes[i]; p.holder == h {
+			return p.worker.groupName
+		}
+	}
+	return ""
+}
+
 // newBus makes the bus of a worker's next life.
 func (w *world) newBus(c *client, k *worker) (*engine.Bus[*simstore.Tx], error) {
 	cfg := w.config(k.name)
-	cfg.Group = "group" + strconv.Itoa(k.group)
+	cfg.Group = k.groupName
 	cfg.NewHolder = func() protocol.Holder { return holderOf(k.id, k.lives) }
 	cfg.Jitter = func(n int64) int64 {
 		const grain = 16

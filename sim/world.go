@@ -2,6 +2,7 @@ package sim
 
 import (
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/relaybus-go/relaybus/engine"
@@ -135,6 +136,7 @@ func (w *world) staff(publishing int) {
 	w.racer = w.newPublisher(1 + w.knobs.Workers + publishing)
 	for i := range w.knobs.Workers {
 		k := &worker{w: w, id: 1 + i, name: "worker" + string(rune('1'+i)), group: i % w.knobs.Groups}
+		k.groupName = "group" + strconv.Itoa(k.group)
 		k.handlers = w.ofGroup(k.group)
 		if w.knobs.SameName {
 			k.name = "worker"

@@ -121,8 +121,12 @@ func (k *claiming) named(st *stmt) []protocol.LaneID {
 // eachLane visits the lanes of the group, from the given offset around.
 func (k *claiming) eachLane(start int, visit func(protocol.LaneID) bool) {
 	n := int(k.s.options.Lanes)
+	first := int(k.in.Group) * n
+	if mutant.On("takeover-of-another-group") {
+		first, n = 0, n*len(k.db.groups.rows)
+	}
 	for i := range n {
-		if !visit(protocol.LaneID(int(k.in.Group)*n + (start+i)%n)) {
+		if !visit(protocol.LaneID(first + (start+i)%n)) {
 			return
 		}
 	}

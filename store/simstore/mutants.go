@@ -35,6 +35,7 @@ var Mutants = []mutant.Info{
 	{Name: "more-than-one-suspect", Says: "several deliveries that were in flight when a worker died run at once"},
 	{Name: "picks-before-lane-lock", Says: "what a taken lane gives is read before the lane is locked"},
 	{Name: "takeover-of-own-lane", Says: "a worker takes over its own expired lane and charges what it still runs"},
+	{Name: "takeover-of-another-group", Says: "a worker looks for lanes to take over in all groups, and takes an expired lane that it has no handlers for"},
 	{Name: "takeover-by-plain-update", Says: "a takeover updates the lane without UPDATE strength, which a completion does not see"},
 	{Name: "takeover-keeps-epoch", Says: "a takeover leaves the epoch as it was"},
 	{Name: "takeover-one-tick-early", Says: "a lane is taken over before its lease has run out"},
