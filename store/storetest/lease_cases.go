@@ -492,6 +492,22 @@ var leaseCases = []kase{
 			b.same(b.worker("h").claim(), "a")
 		},
 	}, {
+		name: "a lane of another group is not taken over",
+		why:  "a worker holds lanes of which it can run nothing, and keeps them from those who can",
+		run: func(b *bench) {
+			b.join(false, "one", "e", "h")
+			one := b.group
+			b.join(false, "two", "e", "other")
+			two := b.group
+			b.publish("a") // a lane of each group has work
+			for _, group := range []int32{one, two} {
+				b.group = group
+				b.same(b.worker("h", "other").claim(), "a")
+			}
+			b.staysInGroup(one, two)
+			b.staysInGroup(two, one)
+		},
+	}, {
 		name: "a handler keeps its group",
 		why:  "pending work of a handler stays in lanes that nobody leases any more",
 		run: func(b *bench) {
@@ -544,4 +560,42 @@ func (b *bench) distinctLanes(w *worker) []engine.LaneID {
 	}
 	slices.Sort(lanes)
 	return slices.Compact(lanes)
+}
+
+// staysInGroup lets the leases of two groups run out and wants a worker of the
+// one to leave the lane of the other alone, whatever it asks for. It would have
+// the handler.
+func (b *bench) staysInGroup(group, other int32) {
+	b.Helper()
+	for _, b.group = range []int32{group, other} {
+		b.expireLanes()
+	}
+	foreign := engine.LaneEpoch{Lane: protocol.LaneOf(other, b.lanes, "", "a"), Epoch: 1}
+	b.group = group
+	w := b.worker("h", "other")
+	for _, ask := range []struct {
+		what string
+		set  func(*engine.ClaimInput)
+	}{
+		{"anything", func(*engine.ClaimInput) {}},
+		{"what is behind it", func(in *engine.ClaimInput) { in.Behind = foreign.Lane }},
+		{"what begins with it", func(in *engine.ClaimInput) { in.Behind = max(1, foreign.Lane-1) }},
+		{"all its lanes", func(in *engine.ClaimInput) { in.AllMine = true }},
+		{"stuck rows", func(in *engine.ClaimInput) { in.RetryStuck = true }},
+		{"it as held", func(in *engine.ClaimInput) { in.Held = append(in.Held, foreign) }},
+		{"it as one to let expire", func(in *engine.ClaimInput) { in.LetExpire = []engine.LaneID{foreign.Lane} }},
+		{"it as draining", func(in *engine.ClaimInput) {
+			in.Held, in.Draining = append(in.Held, foreign), []engine.LaneID{foreign.Lane}
+		}},
+		{"any but it", func(in *engine.ClaimInput) { in.Avoid = []engine.LaneEpoch{foreign} }},
+	} {
+		for _, l := range w.once(ask.set).Lanes {
+			b.expect(int32(l.Lane)/b.lanes == group, "a worker of group %d that asked for %s got lane %d", group, ask.what, l.Lane)
+		}
+	}
+	b.same(names(w.picks), "a")
+	s := b.statistics()
+	b.expect(s.Held == 1 && s.Expired == 1, "%+v, want one lane held and that of the other group expired", s)
+	b.group = other
+	b.same(b.worker("h", "other").claim(), "a")
 }
