@@ -74,6 +74,13 @@ func clientOf(in any) int {
 
 func (b *book) storeTime() engine.StoreTime { return engine.StoreTime(b.now + 2) }
 
+// groups records that so many groups, of one lane each, subscribed.
+func (b *book) groups(n int32) {
+	for g := range n {
+		b.call(engine.SubscribeInput{Group: string('a' + rune(g))}, engine.SubscribeReply{Now: b.storeTime(), Group: g, Lanes: 1})
+	}
+}
+
 // msg is an event of type t that is to be published.
 func msg(event, key string, handlers ...string) Published {
 	return Published{Event: event, Type: "t", Key: key, Result: engine.Added, Handlers: handlers}
@@ -122,6 +129,7 @@ func stated(leases ...engine.Lease) []engine.Running {
 // lane when it knows an epoch of it.
 type claim struct {
 	by      engine.Holder
+	group   int32
 	n       int64
 	held    int64 // the epoch at which the caller believes to hold the lane
 	running []engine.Running
@@ -141,7 +149,7 @@ type claim struct {
 
 func (c claim) input() engine.ClaimInput {
 	in := engine.ClaimInput{
-		Holder: c.by, Number: c.n, TTL: leaseTTL, NotAfter: c.until, Running: c.running, SuspectRunning: c.suspect, MaxLanes: 1,
+		Holder: c.by, Group: c.group, Number: c.n, TTL: leaseTTL, NotAfter: c.until, Running: c.running, SuspectRunning: c.suspect, MaxLanes: 1,
 	}
 	if c.noTake {
 		in.MaxLanes = 0

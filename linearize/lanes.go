@@ -10,14 +10,14 @@ import (
 //
 // Verified: a lane has one holder between two takeovers. Each takeover raises
 // the epoch by one, so no epoch is granted twice while no commit is lost; it
-// happens only to a lane that is free or whose lease has run out by the
-// store's clock, never to the caller's own lane, and not through a claim that
-// an earlier Relinquish of the same holder has overtaken. A claim, a renewal,
-// an end and a Relinquish are accepted from the holder alone, a late claim or
-// Relinquish with a number that is not above the lane's is refused, and so is
-// one after its not-after. A claim keeps what the lane lists and the worker
-// states, adds nothing but picks, and says exactly which stated runs the lane
-// no longer lists. An end is accepted only for a run that the lane lists. A
+// happens only to a lane of the caller's group that is free or whose lease has
+// run out by the store's clock, never to the caller's own lane, and not through
+// a claim that an earlier Relinquish of the same holder has overtaken. A claim,
+// a renewal, an end and a Relinquish are accepted from the holder alone, a late
+// claim or Relinquish with a number that is not above the lane's is refused, and
+// so is one after its not-after. A claim keeps what the lane lists and the
+// worker states, adds nothing but picks, and says exactly which stated runs the
+// lane no longer lists. An end is accepted only for a run that the lane lists. A
 // refused claim, renewal, Release or Relinquish has a reason.
 //
 // Not verified: why an end of a run was refused (that may be the delivery's

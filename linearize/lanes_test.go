@@ -50,6 +50,22 @@ var laneStories = []story{
 		},
 	},
 	{
+		name: "lane of another group", rule: "a worker takes over lanes of its own group only", breaks: laneOnly,
+		tell: func(b *book, bad bool) {
+			b.groups(2)
+			b.claim(claim{by: alice, n: 2, took: 1})
+			b.wait(200)
+			b.claim(claim{by: bob, group: either[int32](bad, 0, 1), n: 2, took: 2})
+		},
+	},
+	{
+		name: "lane of another group given back", rule: "not even for the time of a claim", breaks: laneOnly,
+		tell: func(b *book, bad bool) {
+			b.groups(2)
+			b.claim(claim{by: bob, group: either[int32](bad, 0, 1), n: 2, passed: 1})
+		},
+	},
+	{
 		name: "own lane", rule: "a worker never takes its own expired lane over", breaks: laneOnly,
 		tell: func(b *book, bad bool) {
 			b.claim(claim{by: alice, n: 2, took: 1})

@@ -2,6 +2,7 @@ package linearize
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -180,13 +181,14 @@ func (v *laneView) claim(o *op, in *engine.ClaimInput, reply *engine.ClaimReply)
 			c.suspects = wrongSuspects(in, reply)
 		}
 		p := v.add(o, l.Lane, c)
-		p.wrong = cmp.Or(o.expired(in.NotAfter), v.wrongExpiry(o, &c), wrongPicks(in, reply, &c, l.LaneEpoch))
+		p.wrong = cmp.Or(o.expired(in.NotAfter), v.wrongGroup(in, &c, l.Lane), v.wrongExpiry(o, &c),
+			wrongPicks(in, reply, &c, l.LaneEpoch))
 	}
 	for _, l := range reply.GivenBack {
 		c := v.claimCall(o, in, l.Lane)
 		c.kind, c.epoch = laneGivenBack, l.Epoch
 		p := v.add(o, l.Lane, c)
-		p.wrong = o.expired(in.NotAfter)
+		p.wrong = cmp.Or(o.expired(in.NotAfter), v.wrongGroup(in, &c, l.Lane))
 	}
 	for _, lane := range reply.Gone {
 		if c := v.claimCall(o, in, lane); c.named {
@@ -209,6 +211,15 @@ func (v *laneView) claimCall(o *op, in *engine.ClaimInput, lane engine.LaneID) l
 
 func holdsLane(list []engine.LaneEpoch, lane engine.LaneID) bool {
 	return slices.ContainsFunc(list, func(l engine.LaneEpoch) bool { return l.Lane == lane })
+}
+
+// wrongGroup checks that a lane which was taken over is one of the caller's
+// group.
+func (v *laneView) wrongGroup(in *engine.ClaimInput, c *laneCall, lane engine.LaneID) string {
+	if c.kind == laneHeld || v.inGroup(lane, in.Group) {
+		return ""
+	}
+	return fmt.Sprintf("it took over a lane that is not of its group %d", in.Group)
 }
 
 // wrongExpiry checks the expiry of a renewed lane against the clock.
