@@ -298,6 +298,9 @@ func (k *claiming) claimWithStuck(w *work) error {
 			k.claimDocument(t, w, l)
 			return nil
 		}
+		// An older claim of this holder may have had more luck since the
+		// candidates were read: its rows must not be charged again.
+		w.stuck = l.Stuck
 		if err := k.retryStuck(&st, w); err != nil {
 			return err
 		}

@@ -202,6 +202,24 @@ var chainScenarios = []scenario{
 			b.expect(slices.Equal(ids(w.claim()), []protocol.DeliveryID{1}), "not granted again")
 		},
 	}, {
+		name: "a stuck row beside an older claim",
+		says: "what an abandoned claim of the same worker charged meanwhile is not charged again",
+		only: "snapshot",
+		run: func(b *bench) {
+			w := b.start("a")
+			b.script.fail("Bury", "write row", 1, errBad)
+			_, err := b.Bury(ctx, engine.BuryInput{Lease: w.lease(1)})
+			b.expect(engine.IsDefinite(err), "%v", err)
+			w.forget(1)
+			again := func(in *engine.ClaimInput) { in.RetryStuck = true }
+			abandoned := w.input()
+			again(&abandoned)
+			b.script.once("Claim", "claim with stuck", func() { must(b.Claim(ctx, abandoned))(b) })
+			b.expect(w.claim(again).Stuck == 0, "still stuck")
+			d := b.row(1)
+			b.expect(d.Attempts == 1 && d.Takeovers == 1, "charged %d attempts, %d takeovers", d.Attempts, d.Takeovers)
+		},
+	}, {
 		name: "a snooze that the store refuses",
 		says: "a refused snooze applies nothing, so that the failure can still be recorded",
 		run: func(b *bench) {
