@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"time"
+
+	"github.com/relaybus-go/relaybus/internal/mutant"
 )
 
 // DeliveryInfo is what a handler may know of the run it is in.
@@ -44,7 +46,15 @@ func DeliveryFrom(ctx context.Context) (DeliveryInfo, bool) {
 }
 
 // attempt returns the number of the attempt that the run is.
-func (r *Run) attempt() int { return int(r.Picked.Delivery.Attempts) + 1 }
+func (r *Run) attempt() int {
+	switch {
+	case mutant.On("attempt-off-by-one"):
+		return int(r.Picked.Delivery.Attempts)
+	case mutant.On("attempt-counts-takeovers"):
+		return int(r.Picked.Delivery.Attempts+r.Picked.Delivery.Takeovers) + 1
+	}
+	return int(r.Picked.Delivery.Attempts) + 1
+}
 
 func (r *Run) describe() DeliveryInfo {
 	lease, event := r.Picked.Lease, r.Picked.Event

@@ -196,6 +196,9 @@ func (d *Dispatcher) adopt(c *chain, j *job, p *Picked) {
 	if c.handler != nil {
 		j.granted.MaxAttempts = c.handler.MaxAttempts
 	}
+	if mutant.On("follower-given-head-event") && len(c.members) > 0 {
+		j.granted.Picked.Event = c.members[0].granted.Picked.Event
+	}
 	c.members = append(c.members, j)
 	d.count(j, +1)
 }

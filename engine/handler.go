@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/relaybus-go/relaybus/internal/mutant"
 )
 
 // Handler says which events a handler wants and how it is run. Event and Name
@@ -184,25 +186,42 @@ type binder[Tx any] func(run *Run) (body[Tx], error)
 
 func bindTo[P, Tx any](c Codec, fn func(ctx context.Context, tx Tx, e Event[P]) error) binder[Tx] {
 	return func(run *Run) (body[Tx], error) {
-		b := &bound[P, Tx]{fn: fn}
-		return b, b.decode(c, run)
+		b := &bound[P, Tx]{fn: fn, codec: c, run: run}
+		return b, b.decode()
 	}
 }
 
 // bound is the body for one type of payload.
 type bound[P, Tx any] struct {
-	fn func(ctx context.Context, tx Tx, e Event[P]) error
-	e  Event[P]
+	fn    func(ctx context.Context, tx Tx, e Event[P]) error
+	codec Codec
+	run   *Run
+	e     Event[P]
+	given bool // fn has had e, and may have changed what it points to
 }
 
-func (b *bound[P, Tx]) call(ctx context.Context, tx Tx) error { return b.fn(ctx, tx, b.e) }
+// call decodes the event anew for a body that runs again: each run of it gets
+// the event as it was published.
+func (b *bound[P, Tx]) call(ctx context.Context, tx Tx) error {
+	if b.given && !mutant.On("rerun-given-used-event") {
+		if err := b.decode(); err != nil {
+			return err
+		}
+	}
+	b.given = true
+	return b.fn(ctx, tx, b.e)
+}
 
-func (b *bound[P, Tx]) decode(c Codec, run *Run) error {
-	raw := run.Picked.Event
+func (b *bound[P, Tx]) decode() error {
+	raw, run := b.run.Picked.Event, b.run
+	b.e = Event[P]{}
 	b.e.ID, b.e.Type, b.e.Key, b.e.PublishedAt = raw.ID, raw.Type, raw.Key, raw.PublishedAt.Std()
 	b.e.Headers = append([]Header(nil), raw.Headers...) // other handlers share the event
+	if mutant.On("headers-shared") {
+		b.e.Headers = raw.Headers
+	}
 	b.e.Attempt, b.e.MaxAttempts = run.attempt(), run.MaxAttempts
-	if err := decodePayload(c, raw.Payload, &b.e.Payload); err != nil {
+	if err := decodePayload(b.codec, raw.Payload, &b.e.Payload); err != nil {
 		return fmt.Errorf("payload of event %q (%s, %d bytes) cannot be decoded into %T: %w",
 			raw.ID, raw.Type, len(raw.Payload), b.e.Payload, err)
 	}

@@ -72,6 +72,7 @@ type checks struct {
 	lostEnds   []protocol.Lease // whose completion the store lost
 	violation  *Violation
 	deaf       bool // nothing but the history of calls is to be judged
+	given      *given
 }
 
 func (c *checks) init(w *world) {
@@ -82,6 +83,7 @@ func (c *checks) init(w *world) {
 	c.ends, c.charges = &oneEnd{c: c}, &charges{c: c}
 	c.limits, c.effects = &limits{c: c}, &effects{c: c}
 	c.conserving, c.deadlines = &conserving{c: c}, &deadlines{c: c}
+	c.given = &given{c: c}
 	c.all = []checker{
 		c.ends,
 		c.effects,
@@ -94,6 +96,8 @@ func (c *checks) init(w *world) {
 		&dropped{c: c},
 		c.charges,
 		c.limits,
+		c.given,
+		&members{c: c},
 		&neighbours{c: c},
 		&deadLetters{c: c},
 		&repeats{c: c},

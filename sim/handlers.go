@@ -56,20 +56,21 @@ func (h *handlerSpec) timeout() time.Duration {
 }
 
 func (h *handlerSpec) run(ctx context.Context, e engine.Event[[]byte]) error {
-	return h.w.handle(ctx, nil, h)
+	return h.w.handle(ctx, nil, h, &e)
 }
 
 func (h *handlerSpec) runTx(ctx context.Context, tx *simstore.Tx, e engine.Event[[]byte]) error {
-	return h.w.handle(ctx, tx, h)
+	return h.w.handle(ctx, tx, h, &e)
 }
 
 // actor names (event, handler) on the tape.
 func (r *handlerRun) actor() int { return r.event<<handlerBits | r.handler.index }
 
 // handle is the body of every handler.
-func (w *world) handle(ctx context.Context, tx *simstore.Tx, h *handlerSpec) error {
+func (w *world) handle(ctx context.Context, tx *simstore.Tx, h *handlerSpec, e *engine.Event[[]byte]) error {
 	r := w.current.run
 	r.starts++
+	r.chosen = false
 	b := w.behaviour(r)
 	if w.leaping.duringRun {
 		b.Work = max(b.Work, 8*w.unit())
@@ -77,8 +78,10 @@ func (w *world) handle(ctx context.Context, tx *simstore.Tx, h *handlerSpec) err
 	}
 	w.noteOverlap(r)
 	w.checks.started(r)
+	w.checks.given.received(ctx, r, e)
+	deface(e)
 	w.bodyBegan(r)
-	err := w.behave(ctx, tx, r, &b)
+	err := signed(r, w.behave(ctx, tx, r, &b))
 	w.checks.returned(r, err)
 	return err
 }
@@ -107,6 +110,7 @@ func (w *world) behave(ctx context.Context, tx *simstore.Tx, r *handlerRun, b *f
 		w.checks.returned(r, errPanic)
 		panic("the handler panicked")
 	}
+	r.chosen = b.Err != nil
 	return b.Err
 }
 

@@ -91,7 +91,8 @@ func (w *world) drawEvent(i int) engine.Message {
 	m := engine.Message{
 		ID:      "e" + strconv.Itoa(i),
 		Type:    typeName(w.tape.Choose(w.knobs.Types, LabelType, i)),
-		Payload: []byte{byte(i)},
+		Payload: payloadOf(i),
+		Headers: headersOf(i),
 	}
 	if n := w.knobs.Keys; n > 0 {
 		// The last value is no key at all: both kinds meet in one lane.

@@ -168,6 +168,7 @@ type handlerRun struct {
 	handler *handlerSpec
 	starts  int  // how often its body began: again after a conflict
 	running bool // its body is running
+	chosen  bool // its body returned an error of its own choice
 	retired bool
 	over    bool
 
