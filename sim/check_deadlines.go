@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -32,6 +33,8 @@ type pledge struct {
 	leases    []leaseTime
 	successes []success
 	sent      int           // calls of CompleteMany under way
+	unknown   bool          // a claim was given up, and what it took was not asked for since
+	stopAt    protocol.Time // when it was told to stop
 	wake      time.Duration // when it asked to be woken, on its monotonic clock
 }
 
@@ -110,6 +113,7 @@ func (k *deadlines) returns(p *process, sent engine.Instant, input any, result e
 	if _, ok := input.(engine.CompleteManyInput); ok {
 		p.pledge.sent--
 	}
+	k.noteUnknown(p, input, result.Err)
 	if result.Err != nil {
 		return
 	}
@@ -125,6 +129,37 @@ func (k *deadlines) returns(p *process, sent engine.Instant, input any, result e
 				p.pledge.renewed(l, sent)
 			}
 		}
+	}
+}
+
+// noteUnknown notes whether there may be lanes that the worker never heard of.
+func (k *deadlines) noteUnknown(p *process, input any, err error) {
+	switch in := input.(type) {
+	case engine.ClaimInput:
+		if err != nil {
+			p.pledge.unknown = p.pledge.unknown || !errors.Is(err, engine.ErrRetryable) && !engine.IsDefinite(err)
+		} else if in.AllMine {
+			p.pledge.unknown = false
+		}
+	case engine.RelinquishInput:
+		if err == nil && len(in.Lanes) == 0 {
+			p.pledge.unknown = false
+		}
+	}
+}
+
+// stopping judges a process that stops, after each step: lanes that it never
+// heard of are asked for at once, not when the last handler has returned. Nobody
+// renews them, and what they list would be charged without having run. The
+// worker may back off from a store that failed for less than half a lease.
+func (k *deadlines) stopping(p *process) {
+	a := &p.patience
+	if !p.pledge.unknown || !a.idling || p.clock.drift != 0 || p.paused {
+		return
+	}
+	idle := k.c.w.now.Sub(max(a.idles[a.next%len(a.idles)].from, p.pledge.stopAt, a.harmed))
+	if most := k.c.w.knobs.Lease/2 + a.late; idle > most {
+		k.c.fail(k.name(), k.name(), "%s stops, and did not ask for %v for the lanes that a lost claim may have taken (allowed: %v)%v", p.worker.short(), idle, most, p)
 	}
 }
 

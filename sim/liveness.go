@@ -201,6 +201,7 @@ func (w *world) endDraining() {
 	for _, k := range w.workers {
 		k.buried = true
 		if p := k.process; p != nil && !p.stopping {
+			p.pledge.stopAt = w.now
 			p.stopping, p.orderly = true, !p.paused && w.leapt == 0 && p.losses == w.checks.losses
 			p.input(engine.Stop{Grace: w.knobs.Lease / 4})
 		}

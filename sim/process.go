@@ -78,6 +78,9 @@ func (p *process) feed(in engine.Input) {
 		if i == len(p.inbox)-1 && p.alive && !p.stopping {
 			p.w.checks.deadlines.stepped(p, at)
 		}
+		if p.alive && p.stopping {
+			p.w.checks.deadlines.stopping(p)
+		}
 	}
 	p.inbox = p.inbox[:0]
 	p.busy = false

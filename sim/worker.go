@@ -184,6 +184,7 @@ func (k *worker) stop(grace, down time.Duration) bool {
 		return false
 	}
 	p.stopping, k.downFor = true, down
+	p.pledge.stopAt = k.w.now
 	k.note("stop")
 	p.input(engine.Stop{Grace: grace})
 	return true
