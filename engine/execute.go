@@ -86,7 +86,7 @@ func (b *Bus[Tx]) executeTx(ctx context.Context, run *Run, handler body[Tx]) Run
 	for reruns := 0; ; reruns++ {
 		t.entered = false
 		err := b.store.InTx(ctx, body)
-		if err != nil && !t.entered && !mutant.On("begin-failure-charged") {
+		if err != nil && !t.entered {
 			return notBegun(ctx, err)
 		}
 		result, conflict := t.classify(ctx, err)
@@ -184,6 +184,9 @@ func (t *transaction[Tx]) classify(ctx context.Context, err error) (result RunRe
 func notBegun(ctx context.Context, err error) RunResult {
 	probeNotBegun.Hit()
 	result := failed(ctx, fmt.Errorf("the transaction did not begin: %w", err))
+	if mutant.On("begin-failure-charged") {
+		return result
+	}
 	return RunResult{Outcome: NotBegun, Err: result.Err}
 }
 

@@ -24,7 +24,8 @@ const (
 	// with Count messages, Duration and Err. Only PublishNow has committed.
 	ObservedPublished = "published"
 	// ObservedCall: a store call returned, named by Call, with Duration and
-	// Err. An Err that wraps [ErrRetryable] is everyday life.
+	// Err. An Err that wraps [ErrRetryable] is everyday life, unless it wraps
+	// [ErrNotSent]: then the process has too few connections, or no server.
 	ObservedCall = "store call"
 	// ObservedClaimed: a claim granted Count deliveries.
 	ObservedClaimed = "claimed"
