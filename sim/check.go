@@ -73,6 +73,7 @@ type checks struct {
 	violation  *Violation
 	deaf       bool // nothing but the history of calls is to be judged
 	given      *given
+	unrun      *unrun
 }
 
 func (c *checks) init(w *world) {
@@ -80,7 +81,7 @@ func (c *checks) init(w *world) {
 	c.model.init(c)
 	c.facts.semantics = w.knobs.Semantics
 	c.facts.init()
-	c.ends, c.charges = &oneEnd{c: c}, &charges{c: c}
+	c.ends, c.charges, c.unrun = &oneEnd{c: c}, &charges{c: c}, &unrun{c: c}
 	c.limits, c.effects = &limits{c: c}, &effects{c: c}
 	c.conserving, c.deadlines = &conserving{c: c}, &deadlines{c: c}
 	c.given = &given{c: c}
@@ -95,6 +96,7 @@ func (c *checks) init(w *world) {
 		&fenced{c: c},
 		&dropped{c: c},
 		c.charges,
+		c.unrun,
 		c.limits,
 		c.given,
 		&members{c: c},

@@ -14,7 +14,7 @@ import (
 // is known nothing more is sent; no body starts under a lease whose end, or
 // COMMIT, was sent; a follower of a chain is completed behind its predecessor.
 // A lane with an end that stayed unknown for longer than a lease is not
-// renewed, and after a claim was given up the next ones ask for all lanes, as
+// renewed, none without one is let go, and after a claim was given up the next ones ask for all lanes, as
 // long as that claim may still be applied. No holder and claim number are used
 // twice.
 //
@@ -25,6 +25,7 @@ type oneEnd struct {
 	c      *checks
 	leases map[leaseName]*leaseEnd
 	doubts []*leaseEnd
+	unsure []doubtfulLane // every lane of which an end was unknown once
 	claims []*sentClaim
 	users  map[protocol.Holder]holderUse
 }
@@ -50,6 +51,12 @@ type leaseEnd struct {
 	since       protocol.Time // the first of them came back
 	pauses      uint64        // of the process by then
 	unanswered  bool          // COMMIT was sent and its outcome not learnt
+}
+
+// doubtfulLane is a lane of a process of which an end was unknown once.
+type doubtfulLane struct {
+	p    *process
+	lane protocol.LaneID
 }
 
 // sentClaim is a Claim that its process gave up.
@@ -160,6 +167,9 @@ func (k *oneEnd) doubt(e *leaseEnd, err error) {
 	case !e.unknown:
 		e.unknown, e.since, e.pauses = true, k.c.w.now, e.p.pauseGen
 		k.doubts = append(k.doubts, e)
+		if d := (doubtfulLane{e.p, e.lease.Lane}); !slices.Contains(k.unsure, d) {
+			k.unsure = append(k.unsure, d)
+		}
 	}
 }
 
@@ -192,6 +202,11 @@ func (k *oneEnd) claiming(p *process, in *engine.ClaimInput) protocol.Time {
 		}
 	}
 	k.renewing(p, in.Held, in.LetExpire)
+	for _, lane := range in.LetExpire {
+		if !slices.Contains(k.unsure, doubtfulLane{p, lane}) {
+			k.fail("%s lets lane %d expire, of which no end was ever unknown", p.worker.name, lane)
+		}
+	}
 	return k.c.w.now
 }
 
@@ -218,9 +233,6 @@ func (k *oneEnd) claimed(p *process, in *engine.ClaimInput, left protocol.Time, 
 			return c.p == p && in.AllMine && (c.r.gone && c.r.goneAt <= left || now > c.notAfter)
 		})
 		return
-	}
-	if r == nil { // it was never sent, which its worker cannot know
-		r = &request{gone: true}
 	}
 	if !errors.Is(err, engine.ErrRetryable) && !engine.IsDefinite(err) {
 		k.claims = append(k.claims, &sentClaim{p: p, r: r, number: in.Number, notAfter: in.NotAfter})

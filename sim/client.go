@@ -6,6 +6,7 @@ import (
 
 	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
+	"github.com/relaybus-go/relaybus/internal/mutant"
 	"github.com/relaybus-go/relaybus/store/simstore"
 )
 
@@ -22,6 +23,9 @@ type client struct {
 	// last.
 	serving int
 	served  protocol.Time
+
+	pool    connections
+	reserve connections // for calls about leases
 }
 
 var _ engine.TxStore[*simstore.Tx] = (*client)(nil)
@@ -74,6 +78,7 @@ func (c *client) Claim(ctx context.Context, in engine.ClaimInput) (engine.ClaimR
 	k := c.ends()
 	left := k.claiming(c.owner, &in)
 	reply, err := roundTrip(c, ctx, callClaim, in, (*simstore.Store).Claim)
+	c.w.checks.unrun.keeping(c, err)
 	k.claimed(c.owner, &in, left, c.w.current.message, err)
 	return reply, err
 }
@@ -81,7 +86,9 @@ func (c *client) Claim(ctx context.Context, in engine.ClaimInput) (engine.ClaimR
 // ExtendLease implements [engine.Store].
 func (c *client) ExtendLease(ctx context.Context, in engine.ExtendLeaseInput) (engine.ExtendLeaseReply, error) {
 	c.ends().renewing(c.owner, in.Lanes, nil)
-	return roundTrip(c, ctx, callExtendLease, in, (*simstore.Store).ExtendLease)
+	reply, err := roundTrip(c, ctx, callExtendLease, in, (*simstore.Store).ExtendLease)
+	c.w.checks.unrun.keeping(c, err)
+	return reply, err
 }
 
 // CompleteMany implements [engine.Store].
@@ -176,9 +183,11 @@ func (c *client) InTx(ctx context.Context, fn func(context.Context, *simstore.Tx
 		t.sleep(w.unit())
 		return errAway
 	}
-	if err := c.connect(ctx, t); err != nil {
+	if err := c.take(ctx, t, &c.pool); err != nil {
 		return err
 	}
+	t.conn = &c.pool
+	defer t.disconnect()
 	tx, err := w.store.Begin(ctx)
 	if err != nil {
 		return err
@@ -196,6 +205,9 @@ func (c *client) InTx(ctx context.Context, fn func(context.Context, *simstore.Tx
 	t.mustLive()
 	if err != nil {
 		c.rollback(t)
+		if mutant.On("connection-kept-after-rollback") {
+			t.conn = nil
+		}
 		return err
 	}
 	sent = true

@@ -34,6 +34,7 @@ type Knobs struct {
 	MaxAttempts int
 	Concurrency int
 	Timeout     int // of handlers, in leases
+	Pool        int // connections of a worker; 0: unlimited
 	Stubborn    int // which handlers do not listen to their context, as bits
 	// AsyncClaims: the store acknowledges claims before they are durable.
 	AsyncClaims bool
@@ -120,4 +121,13 @@ func drawKnobs(r *rand.Rand, set faults.Set) Knobs {
 	k.SameName = r.IntN(4) == 0
 	k.Hints = r.IntN(3) > 0
 	return k
+}
+
+// drawPool draws how many connections a worker has, from a source of its own:
+// the other knobs of a seed are what they were when pools had no bounds.
+func drawPool(r *rand.Rand) int {
+	if r.IntN(3) > 0 {
+		return 0
+	}
+	return 1 + r.IntN(5)
 }

@@ -3,8 +3,10 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
 	"github.com/relaybus-go/relaybus/store/simstore"
 )
@@ -52,7 +54,7 @@ type scheduler struct{ w *world }
 
 var (
 	errReset = errors.New("connection reset by peer")
-	errAway  = errors.New("connection refused")
+	errAway  = fmt.Errorf("connection refused: %w", engine.ErrNotSent)
 )
 
 // Now implements [simstore.Scheduler]: virtual time, plus what the store's

@@ -74,9 +74,11 @@ func (c *client) send(ctx context.Context, call callKind, body served, told *tol
 	t.mustLive()
 	t.message = nil
 	if call != callCommit { // a transaction has its connection
-		if err := c.connect(ctx, t); err != nil {
+		pool := c.poolOf(call)
+		if err := c.take(ctx, t, pool); err != nil {
 			return err
 		}
+		defer pool.give()
 	}
 	r := &request{w: w, call: call, from: c, body: body, told: told, waiting: t}
 	t.message = r
@@ -102,22 +104,6 @@ func (c *client) send(ctx context.Context, call callKind, body served, told *tol
 	}
 	if r.answer == broken {
 		return errReset
-	}
-	return nil
-}
-
-// connect waits for a free connection of the worker's pool. A call that gives
-// up here was never sent; its caller cannot tell.
-func (c *client) connect(ctx context.Context, t *task) error {
-	for c.owner != nil && c.w.now < c.owner.worker.busy {
-		until := c.owner.worker.busy
-		if deadline := deadlineOf(ctx); deadline != 0 {
-			until = min(until, deadline)
-		}
-		t.park(until)
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -12,6 +12,10 @@ var (
 	probeLate = probe.New("sim: a request was served after its client gave up")
 	// Its outcome is unknown to the client.
 	probeGaveUp = probe.New("sim: a client gave up on a call")
+	// All connections of its worker were in use.
+	probeQueued = probe.New("sim: a call waited for a connection")
+	// And none came free before the call's time was over.
+	probeUnsent = probe.New("sim: a call was not sent for want of a connection")
 	// It was in flight with others, which its next owner cannot tell from it.
 	probePoison = probe.New("sim: a poison delivery killed its worker")
 	// Another delivery killed the worker; that may happen once for each that does.

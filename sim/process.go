@@ -6,6 +6,7 @@ import (
 
 	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
+	"github.com/relaybus-go/relaybus/internal/mutant"
 )
 
 // clock is a worker's own pair of clocks.
@@ -232,7 +233,10 @@ func (p *process) retire(e engine.Retire) {
 	p.patience.noteRoom(p)
 	r.retired = r.run.Gate.Close()
 	if r.retired && r.task.tx != nil {
-		r.task.tx.drop() // its locks must not outlive the run
+		r.task.tx.drop() // its locks must not outlive the run …
+		if !mutant.On("retired-run-keeps-connection") {
+			r.task.disconnect() // … and neither may its connection
+		}
 	}
 	p.inbox = append(p.inbox, engine.RunRetired{ID: e.ID, Done: r.retired})
 }

@@ -18,7 +18,9 @@ type publisher struct {
 }
 
 func (w *world) newPublisher(id int) *publisher {
-	bus, err := engine.New(&client{w: w, id: id, faulty: true}, w.config("publisher"+strconv.Itoa(id)))
+	c := &client{w: w, id: id, faulty: true}
+	c.newPools()
+	bus, err := engine.New(c, w.config("publisher"+strconv.Itoa(id)))
 	if err != nil {
 		panic(err)
 	}

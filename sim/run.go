@@ -105,6 +105,7 @@ func (r *Report) Store() string { return storeName(r.Knobs.Semantics) }
 func knobsOf(o *Options) (Knobs, *rand.Rand) {
 	r := rand.New(rand.NewPCG(o.Seed, streamOf(1<<32)))
 	k := drawKnobs(r, o.Faults)
+	k.Pool = drawPool(rand.New(rand.NewPCG(o.Seed, streamOf(1<<32+1))))
 	o.fix(&k)
 	return k, r
 }

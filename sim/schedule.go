@@ -295,6 +295,7 @@ var knobFields = []knobField{
 	intKnob("attempts", func(k *Knobs) *int { return &k.MaxAttempts }, 1, 1000),
 	intKnob("concurrency", func(k *Knobs) *int { return &k.Concurrency }, 1, 1000),
 	intKnob("timeout", func(k *Knobs) *int { return &k.Timeout }, 1, 100),
+	intKnob("pool", func(k *Knobs) *int { return &k.Pool }, 0, 1000),
 	intKnob("stubborn", func(k *Knobs) *int { return &k.Stubborn }, 0, 1<<maxHandlers-1),
 	boolKnob("async", func(k *Knobs) *bool { return &k.AsyncClaims }),
 	boolKnob("history", func(k *Knobs) *bool { return &k.History }),

@@ -111,10 +111,11 @@ type task struct {
 	w       *world
 	id      uint32
 	role    role
-	client  int         // who this is for: see world.clients
-	owner   *process    // the process that dies with it; nil for the server's
-	tx      *openTx     // the transaction it has open
-	run     *handlerRun // set while it runs a delivery
+	client  int          // who this is for: see world.clients
+	owner   *process     // the process that dies with it; nil for the server's
+	tx      *openTx      // the transaction it has open
+	conn    *connections // of which its transaction has one
+	run     *handlerRun  // set while it runs a delivery
 	co      *coroutine
 	message *request // what it serves or waits for
 	told    *told    // the record of the call or transaction it performs

@@ -26,9 +26,9 @@ type worker struct {
 
 	away   protocol.Time // until when it does not reach the store …
 	silent bool          // … and is not told
-	busy   protocol.Time // until when its connection pool is exhausted
 
-	groupName string // as its buses are told
+	groupName string        // as its buses are told
+	busy      protocol.Time // until when its other work has what is free of its pool
 }
 
 // orphanPlan is a host about to vanish in the middle of a transaction.
@@ -67,6 +67,7 @@ func (k *worker) start() {
 	k.lives++
 	p := &process{w: w, worker: k, handlers: k.handlers, clock: &k.clock, alive: true, losses: w.checks.losses}
 	p.client = &client{w: w, id: k.id, owner: p, faulty: true}
+	p.client.newPools()
 	bus, err := w.newBus(p.client, k)
 	if err != nil {
 		panic(err)
