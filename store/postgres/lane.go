@@ -10,6 +10,7 @@ import (
 
 	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
+	"github.com/relaybus-go/relaybus/internal/picks"
 )
 
 // lane is a lane row that this transaction has locked.
@@ -28,7 +29,7 @@ type lane struct {
 	picksFrom bool
 	lacking   bool
 	kept      []protocol.InFlight // of inFlight, what the worker still runs
-	picked    []*candidate
+	picked    []*picks.Candidate
 	unstuck   []protocol.DeliveryID
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
+	"github.com/relaybus-go/relaybus/internal/picks"
 )
 
 // claiming is one Claim call at work.
@@ -17,7 +18,7 @@ type claiming struct {
 	*work
 	ctx    context.Context
 	in     *engine.ClaimInput
-	picker *picker
+	picker *picks.Picker
 	runs   map[protocol.LaneID][]*engine.Running // what the worker states, by lane
 	reply  engine.ClaimReply
 	taken  int // lanes taken over so far
@@ -31,7 +32,7 @@ func (s *Store) Claim(ctx context.Context, in engine.ClaimInput) (engine.ClaimRe
 	}
 	var k *claiming
 	err := s.transact(ctx, "claim", true, lockWait(in.TTL), func(w *work) error {
-		k = &claiming{work: w, ctx: ctx, in: &in, picker: newPicker(&in)}
+		k = &claiming{work: w, ctx: ctx, in: &in, picker: picks.New(&in)}
 		if err := k.held(); err != nil {
 			return err
 		}
@@ -109,7 +110,7 @@ func (k *claiming) held() error {
 }
 
 // grant picks from locked lanes and queues their write.
-func (k *claiming) grant(lanes []*lane, search *search) error {
+func (k *claiming) grant(lanes []*lane, search *picks.Search) error {
 	if err := k.pick(lanes, search); err != nil {
 		return err
 	}
@@ -178,7 +179,7 @@ func (k *claiming) write(lanes []*lane) {
 	}
 	renews := make([]bool, len(lanes))
 	var list, unstuck entries
-	var picked []*candidate
+	var picked []*picks.Candidate
 	var seqs []int64
 	for i, l := range lanes {
 		renews[i] = l.renew
@@ -186,8 +187,8 @@ func (k *claiming) write(lanes []*lane) {
 			list.add(l.id, f)
 		}
 		for _, c := range l.picked {
-			list.add(l.id, protocol.InFlight{Delivery: c.id, Claim: k.in.Number})
-			seqs = append(seqs, c.seq)
+			list.add(l.id, protocol.InFlight{Delivery: c.ID, Claim: k.in.Number})
+			seqs = append(seqs, c.Seq)
 		}
 		picked = append(picked, l.picked...)
 		for _, id := range l.unstuck {
@@ -248,7 +249,7 @@ func (k *claiming) answer(lanes []*lane, clock protocol.Time) {
 
 // readEvents reads the events of picked deliveries into the reply. One that is
 // missing leaves its pick without an event.
-func (k *claiming) readEvents(lanes []*lane, picked []*candidate) func(pgx.Rows) error {
+func (k *claiming) readEvents(lanes []*lane, picked []*picks.Candidate) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		events := map[int64]*protocol.Event{}
 		for rows.Next() {
@@ -267,12 +268,12 @@ func (k *claiming) readEvents(lanes []*lane, picked []*candidate) func(pgx.Rows)
 		}
 		given := map[*protocol.Event]bool{}
 		for _, c := range picked {
-			e := events[c.seq]
+			e := events[c.Seq]
 			if e != nil && given[e] { // two handlers of one event may change theirs
 				e = copyOf(e)
 			}
 			given[e] = true
-			k.reply.Picks = append(k.reply.Picks, k.picked(at[c.lane], c, e))
+			k.reply.Picks = append(k.reply.Picks, k.picked(at[c.Lane], c, e))
 		}
 		return nil
 	}
@@ -285,18 +286,15 @@ func copyOf(e *protocol.Event) *protocol.Event {
 	return &own
 }
 
-func (k *claiming) picked(l *lane, c *candidate, e *protocol.Event) engine.Picked {
-	d := protocol.Delivery{
-		ID: c.id, Handler: c.handler, Lane: l.id, Key: c.key, Sequence: int64(c.id), Status: protocol.Pending,
-		AvailableAt: c.due, Attempts: c.attempts, Takeovers: c.takeovers, LastError: c.lastError,
-	}
+func (k *claiming) picked(l *lane, c *picks.Candidate, e *protocol.Event) engine.Picked {
+	d := c.Delivery
 	if e != nil {
 		d.Event = e.ID
 	}
 	return engine.Picked{
 		Delivery: d, Event: e,
 		Lease: protocol.Lease{
-			Delivery: c.id, After: c.after,
+			Delivery: c.ID, After: c.After,
 			Token: protocol.Token{Lane: l.id, Epoch: l.epoch, Holder: k.in.Holder, Claim: k.in.Number},
 		},
 	}
@@ -307,7 +305,7 @@ func (k *claiming) picked(l *lane, c *candidate, e *protocol.Event) engine.Picke
 func (k *claiming) takeOverSome() error {
 	for few := 8; ; few *= 2 {
 		want := min(few, k.in.MaxLanes-k.taken)
-		if want <= 0 || k.picker.full() {
+		if want <= 0 || k.picker.Full() {
 			return nil
 		}
 		lanes, err := k.lockFree(want)
@@ -336,7 +334,7 @@ func (k *claiming) lockFree(want int) ([]*lane, error) {
 	start := k.in.SearchFrom(protocol.DefaultLanes)
 	k.pause(k.ctx, "find lanes")
 	k.later("take_over", scanLanes(&lanes), first, first+protocol.DefaultLanes, start, uuid(k.in.Holder), k.in.Owner,
-		k.in.Number, interval(k.in.TTL), want, k.picker.withRoom(), k.in.SuspectRunning, k.in.RetryStuck,
+		k.in.Number, interval(k.in.TTL), want, k.picker.WithRoom(), k.in.SuspectRunning, k.in.RetryStuck,
 		avoid.lanes, avoid.claims)
 	if err := k.send(k.ctx); err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
+	"github.com/relaybus-go/relaybus/internal/picks"
 )
 
 // publication is the events of one Publish, each id once, one slice per
@@ -22,11 +23,8 @@ type publication struct {
 	payloads   [][]byte
 	headers    []*string
 	dues       []protocol.Due
-	slots      []int32 // of the keys, ascending, each once
 
-	results []engine.PublishResult // per id
-	entry   []int                  // per event given: its id's place
-	place   map[string]int         // of an id
+	batch *picks.Batch
 }
 
 // Publish writes events and a delivery per subscribed handler inside tx, in
@@ -59,15 +57,15 @@ func (s *Store) Publish(ctx context.Context, tx pgx.Tx, events []protocol.Event)
 			s.subscribers.CompareAndSwap(set, nil)
 		}
 	}
-	return p.conclude(events), nil
+	return p.batch.Results(), nil
 }
 
 // write sends the statements; it reports false when the set of subscriptions
 // is not the one of now, and nothing was written.
 func (s *Store) write(ctx context.Context, tx pgx.Tx, p *publication, set *subscribers) (written bool, err error) {
 	b := &pgx.Batch{}
-	if len(p.slots) > 0 {
-		b.Queue(s.sql.named("lock_slots"), p.slots, max(s.options.PublishIdle, 0).Milliseconds()).QueryRow(p.readSlots)
+	if len(p.batch.Slots) > 0 {
+		b.Queue(s.sql.named("lock_slots"), p.batch.Slots, max(s.options.PublishIdle, 0).Milliseconds()).QueryRow(p.readSlots)
 	}
 	handlers, list := set.deliveries(p)
 	b.Queue(s.sql.named("publish"), p.ids, p.types, someOf(p.keys), p.payloads, someOf(p.headers), handlers,
@@ -89,25 +87,16 @@ func someOf[V any](column []*V) []*V {
 }
 
 func newPublication(events []protocol.Event) (*publication, error) {
-	p := &publication{entry: make([]int, len(events)), place: make(map[string]int, len(events))}
-	for i := range events {
-		e := &events[i]
-		if e.ID == "" {
-			return nil, fmt.Errorf("postgres: publish: %w: event without an id", engine.ErrInvalid)
-		}
-		j, known := p.place[e.ID]
-		if !known {
-			j = len(p.ids)
-			p.place[e.ID] = j
-			if err := p.add(e); err != nil {
-				return nil, err
-			}
-		}
-		p.entry[i] = j
+	batch, err := picks.NewBatch(events)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: %w", err)
 	}
-	slices.Sort(p.slots)
-	p.slots = slices.Compact(p.slots)
-	p.results = make([]engine.PublishResult, len(p.ids))
+	p := &publication{batch: batch}
+	for _, e := range batch.Events {
+		if err := p.add(e); err != nil {
+			return nil, err
+		}
+	}
 	return p, nil
 }
 
@@ -115,7 +104,6 @@ func (p *publication) add(e *protocol.Event) error {
 	var key, headers *string
 	if e.Key != "" {
 		key = &e.Key
-		p.slots = append(p.slots, protocol.SlotOf(e.Key))
 	}
 	if len(e.Headers) > 0 {
 		text, err := json.Marshal(headerPairs(e.Headers))
@@ -149,16 +137,16 @@ func (p *publication) readSlots(row pgx.Row) error {
 	if err := row.Scan(&locked, &limit); err != nil {
 		return err
 	}
-	if locked != len(p.slots) {
-		return fmt.Errorf("%d of %d slots are missing: relaybus migrate validate says how to mend them", len(p.slots)-locked, len(p.slots))
+	if locked != len(p.batch.Slots) {
+		return fmt.Errorf("%d of %d slots are missing: relaybus migrate validate says how to mend them", len(p.batch.Slots)-locked, len(p.batch.Slots))
 	}
 	return nil
 }
 
 // read takes the events that were known; every other one was added.
 func (p *publication) read(rows pgx.Rows) (written bool, err error) {
-	for i := range p.results {
-		p.results[i] = protocol.Added
+	for i := range p.ids {
+		p.batch.Say(i, protocol.Added)
 	}
 	for rows.Next() {
 		var id, typ, key *string
@@ -169,42 +157,17 @@ func (p *publication) read(rows pgx.Rows) (written bool, err error) {
 		if id == nil {
 			continue
 		}
-		j, given := p.place[*id]
-		switch {
-		case !given:
+		j, given := p.batch.Place(*id)
+		if !given {
 			return false, fmt.Errorf("the server returned event %q, which was not published", *id)
-		case *typ != p.types[j] || (key == nil) != (p.keys[j] == nil) || key != nil && *key != *p.keys[j]:
-			p.results[j] = protocol.Mismatch
-		case *handlers == *known:
-			p.results[j] = protocol.Known
 		}
+		stands := protocol.Event{Type: *typ}
+		if key != nil {
+			stands.Key = *key
+		}
+		p.batch.Say(j, picks.Compare(&stands, p.batch.Events[j], *handlers != *known))
 	}
 	return written, rows.Err()
-}
-
-// conclude returns the results in input order. An id that stood twice in the
-// batch is Known the second time.
-func (p *publication) conclude(events []protocol.Event) []engine.PublishResult {
-	results := make([]engine.PublishResult, len(events))
-	first := make([]bool, len(p.ids))
-	for i, j := range p.entry {
-		key := ""
-		if p.keys[j] != nil {
-			key = *p.keys[j]
-		}
-		switch {
-		case !first[j]:
-			results[i] = p.results[j]
-			first[j] = true
-		case p.types[j] != events[i].Type || key != events[i].Key:
-			results[i] = protocol.Mismatch
-		case p.results[j] == protocol.Added:
-			results[i] = protocol.Known
-		default:
-			results[i] = p.results[j]
-		}
-	}
-	return results
 }
 
 // scanEvent reads a row of an event: seq, id, type, key, payload, headers,

@@ -15,6 +15,7 @@ import (
 
 	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
+	"github.com/relaybus-go/relaybus/internal/picks"
 )
 
 // Options are the settings of a [Store]. The zero value works.
@@ -73,8 +74,10 @@ type Store struct {
 	subscribers atomic.Pointer[subscribers]
 	notices     notices
 
+	opened time.Time
+
 	mu    sync.Mutex
-	hints map[protocol.LaneID]hint
+	hints picks.Hints
 	seen  *marks
 }
 
@@ -99,7 +102,7 @@ func NewWith(pool *pgxpool.Pool, o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{pool: pool, options: o, sql: statementsFor(o.Schema), hints: map[protocol.LaneID]hint{}}
+	s := &Store{pool: pool, options: o, sql: statementsFor(o.Schema), opened: time.Now()}
 	s.notices.send = s.notify
 	return s, nil
 }

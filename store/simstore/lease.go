@@ -12,6 +12,7 @@ import (
 	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
 	"github.com/relaybus-go/relaybus/internal/mutant"
+	"github.com/relaybus-go/relaybus/internal/picks"
 )
 
 // current marks a verdict or pick that was read at the very state it commits
@@ -52,7 +53,7 @@ func (w *work) grant(d *protocol.Delivery, after protocol.DeliveryID) {
 type claiming struct {
 	*call
 	in       *engine.ClaimInput
-	picker   *picker
+	picker   *picks.Picker
 	handlers []string
 	reply    engine.ClaimReply
 	taken    int // lanes taken over so far
@@ -67,18 +68,26 @@ func (s *Store) Claim(ctx context.Context, in engine.ClaimInput) (engine.ClaimRe
 	}
 	var k *claiming
 	err := s.serve(ctx, "Claim", func(c *call) error {
-		k = &claiming{call: c, in: &in, picker: newPicker(c.db, &in), handlers: handlersWithRoom(&in)}
+		k = &claiming{call: c, in: &in, picker: picks.New(&in), handlers: handlersWithRoom(&in)}
 		k.start = in.SearchFrom(int(s.options.Lanes))
-		if c.db.semantics == protocol.Snapshot {
-			return k.snapshot()
+		err := k.perform()
+		if err != nil {
+			s.forgetHints(in.Holder, in.Held)
 		}
-		return k.locking()
+		return err
 	})
 	if err != nil && !(mutant.On("claim-shows-uncommitted") && errors.Is(err, engine.ErrRetryable)) {
 		return engine.ClaimReply{}, err
 	}
 	k.reply.Now = s.db.sched.Now()
 	return k.reply, nil
+}
+
+func (k *claiming) perform() error {
+	if k.db.semantics == protocol.Snapshot {
+		return k.snapshot()
+	}
+	return k.locking()
 }
 
 // late reports whether the call's not-after has passed.
@@ -168,7 +177,7 @@ func (k *claiming) candidate(st *stmt, id protocol.LaneID) bool {
 	if k.in.RetryStuck && len(l.Stuck) > 0 {
 		return true
 	}
-	return !slices.Contains(k.in.Avoid, protocol.LaneEpoch{Lane: id, Epoch: l.Epoch}) && k.picker.hasPick(st, l)
+	return !slices.Contains(k.in.Avoid, protocol.LaneEpoch{Lane: id, Epoch: l.Epoch}) && k.hasPick(st, l)
 }
 
 // prepare returns the work on a lane that the holder holds.

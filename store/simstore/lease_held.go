@@ -131,6 +131,9 @@ func (c *call) extendSnapshot(in *engine.ExtendLeaseInput, verdicts []engine.Ver
 func (s *Store) Release(ctx context.Context, in engine.ReleaseInput) (engine.ReleaseReply, error) {
 	reply := engine.ReleaseReply{Verdicts: make([]engine.Verdict, len(in.Leases))}
 	err := s.serve(ctx, "Release", func(c *call) error {
+		for i := range in.Leases {
+			s.hintsOf(in.Leases[i].Holder).Forget(in.Leases[i].Lane)
+		}
 		if c.db.semantics == protocol.Snapshot {
 			return c.releaseSnapshot(in.Leases, reply.Verdicts)
 		}

@@ -21,13 +21,11 @@ func (k *claiming) locking() error {
 	})
 }
 
-// claimHeld claims from the lanes that the call names, in one statement: it
-// locks the lane rows, takes what they list from the locked rows, and picks at
-// its snapshot. Only the holder's own calls change what can be picked of a
-// held lane, so the snapshot need not be younger than the lock. A lane whose
-// list changed in between, or that changed hands, grants nothing this time: a
-// late end of a run that the worker states no longer (its acknowledged first
-// try was lost in a failover) would otherwise be overlooked.
+// claimHeld claims from the lanes that the call names: it locks the lane rows,
+// takes what they list from the locked rows, and picks in a later statement. A
+// snapshot from before the lock would show what a late end of a run deleted in
+// between, one that the worker states no longer because its acknowledged first
+// try was lost in a failover.
 //
 // Lease.tla, action Claim. Locks: the lanes FOR NO KEY UPDATE, ascending.
 func (k *claiming) claimHeld(t *Tx) error {
@@ -39,37 +37,24 @@ func (k *claiming) claimHeld(t *Tx) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	if err := st.pause("lock held lanes"); err != nil {
+	lanes, err := k.lockHeld(&st, ids)
+	if err != nil {
 		return err
-	}
-	var lanes []*work
-	for _, id := range ids {
-		if r := k.db.lanes.rows[id]; r != nil && !r.free(t, forNoKeyUpdate) {
-			claimWaits.Hit()
-		}
-		l, err := lockTarget(&st, k.db.lanes, id, forNoKeyUpdate, wait, k.mine)
-		if err != nil {
-			return err
-		}
-		if l == nil {
-			k.refused(&st, id)
-			continue
-		}
-		w := k.prepare(l)
-		w.read = st.snap
-		if !sameList(read(&st, k.db.lanes, id), l) {
-			changedLists.Hit()
-			w.picksFrom = false
-		}
-		lanes = append(lanes, w)
 	}
 	clock := st.clock()
 	if k.late(clock) {
 		return ErrTooLate
 	}
-	k.picker.pick(&st, lanes)
+	picking, err := k.afterLock(t, "pick from held lanes")
+	if err != nil {
+		return err
+	}
 	for _, w := range lanes {
-		if err := k.retryStuck(&st, w); err != nil {
+		w.read = picking.snap
+	}
+	k.pick(&picking, lanes)
+	for _, w := range lanes {
+		if err := k.retryStuck(&picking, w); err != nil {
 			return err
 		}
 		l := k.claimed(w, w.lane, t.now, clock)
@@ -79,10 +64,27 @@ func (k *claiming) claimHeld(t *Tx) error {
 	return nil
 }
 
-// sameList reports whether a lane lists in both versions the same, for the
-// same holder.
-func sameList(seen, locked *protocol.Lane) bool {
-	return seen.Epoch == locked.Epoch && slices.Equal(seen.InFlight, locked.InFlight) && slices.Equal(seen.Stuck, locked.Stuck)
+// lockHeld locks the named lanes that are the holder's.
+func (k *claiming) lockHeld(st *stmt, ids []protocol.LaneID) ([]*work, error) {
+	if err := st.pause("lock held lanes"); err != nil {
+		return nil, err
+	}
+	var lanes []*work
+	for _, id := range ids {
+		if r := k.db.lanes.rows[id]; r != nil && !r.free(st.tx, forNoKeyUpdate) {
+			claimWaits.Hit()
+		}
+		l, err := lockTarget(st, k.db.lanes, id, forNoKeyUpdate, wait, k.mine)
+		if err != nil {
+			return nil, err
+		}
+		if l == nil {
+			k.refused(st, id)
+			continue
+		}
+		lanes = append(lanes, k.prepare(l))
+	}
+	return lanes, nil
 }
 
 // refused notes a named lane that is not the holder's, or that a newer claim
@@ -139,7 +141,7 @@ func (k *claiming) retryStuck(st *stmt, w *work) error {
 func (k *claiming) takeOverSome(t *Tx) error {
 	for few := 4; ; few *= 2 {
 		want := min(few, k.in.MaxLanes-k.taken)
-		if want <= 0 || k.picker.full() {
+		if want <= 0 || k.picker.Full() {
 			return nil
 		}
 		lanes, err := k.lockLanes(t, want)
@@ -225,7 +227,7 @@ func (k *claiming) lockLanes(t *Tx, want int) ([]found, error) {
 // would show deliveries that were completed in between, and they would run
 // again. A lane that gives nothing goes back.
 func (k *claiming) chargeAndPick(t *Tx, lanes []found) error {
-	st, err := k.afterLock(t)
+	st, err := k.afterLock(t, "charge and pick")
 	if err != nil {
 		return err
 	}
@@ -256,7 +258,7 @@ func (k *claiming) chargeAndPick(t *Tx, lanes []found) error {
 		w.renew, w.picksFrom = true, true
 		all = append(all, w)
 	}
-	k.picker.pick(&st, all)
+	k.pick(&st, all)
 	for i, w := range all {
 		if err := k.retryStuck(&st, w); err != nil {
 			return err
@@ -293,12 +295,12 @@ func (k *claiming) lockInFlight(st *stmt, lanes []found) error {
 	return nil
 }
 
-// afterLock begins the statement that charges and picks.
-func (k *claiming) afterLock(t *Tx) (stmt, error) {
+// afterLock begins the statement that picks from lanes that are locked.
+func (k *claiming) afterLock(t *Tx, step string) (stmt, error) {
 	if mutant.On("picks-before-lane-lock") {
-		return stmt{ctx: k.ctx, tx: t, step: "charge and pick", snap: t.snap}, nil
+		return stmt{ctx: k.ctx, tx: t, step: step, snap: t.snap}, nil
 	}
-	return t.statement(k.ctx, "charge and pick")
+	return t.statement(k.ctx, step)
 }
 
 // chargeTakenOver is charge with the planted bugs of takeovers.

@@ -19,7 +19,7 @@ func (k *claiming) snapshot() error {
 	}
 	for few := 4; ; few *= 2 {
 		want := min(few, k.in.MaxLanes-k.taken)
-		if want <= 0 || k.picker.full() {
+		if want <= 0 || k.picker.Full() {
 			return nil
 		}
 		lanes, err := k.takeOverSnapshot(want)
@@ -214,7 +214,7 @@ func (k *claiming) claimSnapshot(ids []protocol.LaneID, takenOver bool) error {
 			w.picksFrom = w.picksFrom && !uncharged(l)
 			lanes = append(lanes, w)
 		}
-		k.picker.pick(st, lanes)
+		k.pick(st, lanes)
 		return nil
 	})
 	if err != nil {

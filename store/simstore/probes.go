@@ -50,8 +50,6 @@ var (
 	leasesLost = probe.New("simstore: a claim told its worker of a lost lease")
 	// A lane with an end that stayed unknown for a lease is not renewed, so that somebody else finds out.
 	unrenewed = probe.New("simstore: a claim left a lane unrenewed")
-	// The list of a held lane changed between the claim's snapshot and its lock: it grants nothing this time.
-	changedLists = probe.New("simstore: a held lane changed between a claim's snapshot and its lock")
 	// After an outage longer than the lease only the owner came back: it goes on, and nothing is charged.
 	ownExpired = probe.New("simstore: a worker claimed from its own lane after the lease had run out")
 	// A row whose charge or end the store refused takes a write again.
@@ -60,24 +58,8 @@ var (
 	stuckGone = probe.New("simstore: a stuck row was not pending any more")
 )
 
-// What a claim picks.
+// What a claim reads.
 var (
-	// Deliveries that were in flight when a worker died run one at a time.
-	suspectsGranted = probe.New("simstore: a suspect was granted")
-	// A second suspect waits, so that a poison delivery charges an innocent neighbour at most once.
-	suspectsBarred = probe.New("simstore: a suspect waited for another")
-	// The next of a key does not start while one of it runs.
-	keysHeld = probe.New("simstore: a key waited for its running delivery")
-	// A requeued delivery does not start while a later one of its key runs.
-	requeuedHeld = probe.New("simstore: a requeued delivery waited for a later one of its key")
-	// A keyed head brought its followers.
-	chainsGranted = probe.New("simstore: a chain was granted")
-	// A head that failed before brings no followers.
-	chargedHeads = probe.New("simstore: a charged head came alone")
-	// A chain ends at a charged delivery; passing over it would break the order of its key.
-	chainsCharged = probe.New("simstore: a chain ended before a charged delivery")
-	// A chain ends at a delivery that is not due yet.
-	chainsEarly = probe.New("simstore: a chain ended before a delivery that is not due")
 	// A dead letter does not block its key.
 	chainsPastDead = probe.NewRare("simstore: a chain passed over a dead letter")
 	// A lane has a row for a handler that others serve: it is left to them.

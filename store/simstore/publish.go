@@ -10,13 +10,14 @@ import (
 	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
 	"github.com/relaybus-go/relaybus/internal/mutant"
+	"github.com/relaybus-go/relaybus/internal/picks"
 )
 
 // publication is one Publish at work.
 type publication struct {
 	t       *Tx
+	batch   *picks.Batch
 	entries []*entry // one per distinct id, in input order
-	results []int    // per input event: its entry
 }
 
 // entry is one event to publish.
@@ -32,8 +33,9 @@ type entry struct {
 // one for; with another type or key it adds nothing and the result says
 // Mismatch. The results are in the order of the events.
 //
-// Publish.tla, action Publish. Locks: events in id order, then slots in slot
-// order; each keyed delivery's sequence is drawn while its slot is locked.
+// Publish.tla, action Publish. Locks: slots in slot order, then events in id
+// order, as PostgreSQL does; each keyed delivery's sequence is drawn while its
+// slot is locked. A Snapshot store writes the slots of those that add something.
 func (s *Store) Publish(ctx context.Context, tx *Tx, events []protocol.Event) ([]engine.PublishResult, error) {
 	if err := s.mine(tx); err != nil {
 		return nil, err
@@ -53,7 +55,7 @@ func (s *Store) Publish(ctx context.Context, tx *Tx, events []protocol.Event) ([
 		if err := p.write(ctx); err != nil {
 			return err
 		}
-		results = p.conclude(events)
+		results = p.conclude()
 		return nil
 	})
 	return results, err
@@ -69,25 +71,19 @@ func (s *Store) mine(tx *Tx) error {
 
 // newPublication takes the events over, each id once.
 func newPublication(t *Tx, events []protocol.Event) (*publication, error) {
-	p := &publication{t: t, results: make([]int, len(events))}
-	byID := make(map[string]int, len(events))
-	for i := range events {
-		if events[i].ID == "" {
-			return nil, fmt.Errorf("simstore: %w: event without an id", engine.ErrInvalid)
-		}
-		j, known := byID[events[i].ID]
-		if !known {
-			j = len(p.entries)
-			byID[events[i].ID] = j
-			e := &entry{}
-			e.Event = events[i]
-			e.Event.Payload = bytes.Clone(events[i].Payload)
-			e.Event.Headers = slices.Clone(events[i].Headers)
-			e.due, e.Event.Due = events[i].Due, protocol.Due{}
-			e.Event.Handlers = nil
-			p.entries = append(p.entries, e)
-		}
-		p.results[i] = j
+	batch, err := picks.NewBatch(events)
+	if err != nil {
+		return nil, fmt.Errorf("simstore: %w", err)
+	}
+	p := &publication{t: t, batch: batch}
+	for _, given := range batch.Events {
+		e := &entry{}
+		e.Event = *given
+		e.Event.Payload = bytes.Clone(given.Payload)
+		e.Event.Headers = slices.Clone(given.Headers)
+		e.due, e.Event.Due = given.Due, protocol.Due{}
+		e.Event.Handlers = nil
+		p.entries = append(p.entries, e)
 	}
 	return p, nil
 }
@@ -132,9 +128,21 @@ func (s *Store) laneOf(group int32, e *protocol.Event) protocol.LaneID {
 	return protocol.LaneOf(group, s.options.Lanes, key, e.ID)
 }
 
-// write inserts events and deliveries.
+// write inserts events and deliveries. A locking store locks the slots in a
+// statement before, so that whoever waits for a slot has no event locked that
+// the holder of the slot may want.
 func (p *publication) write(ctx context.Context) error {
 	t := p.t
+	slotsFirst := t.db.semantics == protocol.Locking && !mutant.On("sequence-before-slot-lock")
+	if slotsFirst && len(p.batch.Slots) > 0 {
+		st, err := t.statement(ctx, "lock slots")
+		if err == nil {
+			err = p.lockSlots(&st, p.batch.Slots)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	st, err := t.statement(ctx, "insert events")
 	if err != nil {
 		return err
@@ -147,8 +155,14 @@ func (p *publication) write(ctx context.Context) error {
 	if mutant.On("sequence-before-slot-lock") && t.db.semantics == protocol.Locking {
 		p.drawAll(&st)
 	}
-	if err := p.lockSlots(&st); err != nil {
-		return err
+	if slots := p.slotsToWrite(); !slotsFirst && len(slots) > 0 {
+		st.step = "lock slots"
+		if err := st.pause("lock slots"); err != nil {
+			return err
+		}
+		if err := p.lockSlots(&st, slots); err != nil {
+			return err
+		}
 	}
 	p.drawAll(&st)
 	for _, e := range p.entries {
@@ -196,8 +210,7 @@ func (p *publication) insertEvent(st *stmt, e *entry) error {
 func (e *entry) compare(t *Tx, known *protocol.Event) {
 	e.added = e.added[:0]
 	e.Result = protocol.Added
-	switch {
-	case known == nil:
+	if known == nil {
 		for i := range e.Subscribed {
 			e.added = append(e.added, i)
 		}
@@ -205,28 +218,20 @@ func (e *entry) compare(t *Tx, known *protocol.Event) {
 			e.added = e.added[:1]
 		}
 		return
-	case known.Type != e.Event.Type || known.Key != e.Event.Key:
-		e.Result = protocol.Mismatch
-		return
 	}
 	had := known.Handlers
 	if mutant.On("handlers-memory-dropped") {
 		had = t.db.handlersWithRows(e.Event.ID)
 	}
-	for i, handler := range e.Subscribed {
-		if !slices.Contains(had, handler) {
-			e.added = append(e.added, i)
-		}
-	}
-	if mutant.On("same-id-publish-drops-handler") {
-		e.added = e.added[:0]
-	}
-	if len(e.added) > 0 {
+	missing := picks.Missing(e.Subscribed, had)
+	e.Result = picks.Compare(known, &e.Event, len(missing) > 0)
+	switch e.Result {
+	case protocol.Added:
+		e.added = append(e.added, missing...)
 		handlersAdded.Hit()
-		return
+	case protocol.Known:
+		knownEvents.Hit()
 	}
-	knownEvents.Hit()
-	e.Result = protocol.Known
 }
 
 // handlersWithRows returns the handlers that have a delivery row for the
@@ -253,24 +258,22 @@ func (e *entry) remembered(had []string) []string {
 	return all
 }
 
-// lockSlots locks the slots of the keys that get a delivery, in slot order.
-func (p *publication) lockSlots(st *stmt) error {
+// slotsToWrite returns the slots of the keys that get a delivery, ascending.
+func (p *publication) slotsToWrite() []int32 {
 	var slots []int32
 	for _, e := range p.entries {
 		if e.Event.Key != "" && len(e.added) > 0 {
 			slots = append(slots, protocol.SlotOf(e.Event.Key))
 		}
 	}
-	if len(slots) == 0 {
-		return nil
-	}
 	slices.Sort(slots)
+	return slices.Compact(slots)
+}
+
+// lockSlots locks slots in the order given.
+func (p *publication) lockSlots(st *stmt, slots []int32) error {
 	t, db := p.t, p.t.db
-	st.step = "lock slots"
-	if err := st.pause("lock slots"); err != nil {
-		return err
-	}
-	for _, slot := range slices.Compact(slots) {
+	for _, slot := range slots {
 		r := db.slots.rows[slot]
 		if r == nil {
 			r = db.slots.seed(slot, new(int64))
@@ -326,29 +329,13 @@ func (p *publication) draw(st *stmt, e *entry, i int) protocol.Delivery {
 	return d
 }
 
-// conclude records the action and returns the results in input order. An id
-// that stood twice in the batch is Known the second time.
-func (p *publication) conclude(events []protocol.Event) []engine.PublishResult {
+// conclude records the action and returns the results in input order.
+func (p *publication) conclude() []engine.PublishResult {
 	action := protocol.Publish{Now: p.t.now, Events: make([]protocol.PublishEvent, len(p.entries))}
 	for i, e := range p.entries {
 		action.Events[i] = e.PublishEvent
+		p.batch.Say(i, e.Result)
 	}
 	p.t.note(action, p.t.db.pos)
-	results := make([]engine.PublishResult, len(events))
-	first := make([]bool, len(p.entries))
-	for i, j := range p.results {
-		e := p.entries[j]
-		switch {
-		case !first[j]:
-			results[i] = e.Result
-			first[j] = true
-		case e.Event.Type != events[i].Type || e.Event.Key != events[i].Key:
-			results[i] = protocol.Mismatch
-		case e.Result == protocol.Added:
-			results[i] = protocol.Known
-		default:
-			results[i] = e.Result
-		}
-	}
-	return results
+	return p.batch.Results()
 }

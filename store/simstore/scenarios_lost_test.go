@@ -193,7 +193,7 @@ var lostScenarios = []scenario{
 		only: "locking",
 		run: func(b *bench) {
 			b.subscribe("h")
-			for _, step := range []string{"claim held lanes", "lock held lanes", "find lanes", "commit", "reply"} {
+			for _, step := range []string{"claim held lanes", "lock held lanes", "pick from held lanes", "find lanes", "commit", "reply"} {
 				b.publish(step)
 				w := b.worker("w"+step, "h")
 				w.claim()
@@ -207,7 +207,7 @@ var lostScenarios = []scenario{
 				b.script.once("Claim", step, func() { copied = must(b.CompleteMany(ctx, late))(b).Ended })
 				granted := slices.Contains(ids(w.claim()), id)
 				b.script.at = nil
-				b.expect(granted == (step != "claim held lanes"), "at %q: granted %v", step, granted)
+				b.expect(granted == (step == "find lanes" || step == "commit" || step == "reply"), "at %q: granted %v", step, granted)
 				if step == "reply" {
 					b.lost(copied) // behind the claim
 				} else {
@@ -252,7 +252,7 @@ var lostScenarios = []scenario{
 			b.applied(must(b.CompleteMany(ctx, late))(b).Ended)
 			b.crash(before)
 			w.forget(1, 2, 3)
-			b.script.once("Claim", "lock held lanes", func() { b.applied(must(b.CompleteMany(ctx, late))(b).Ended) })
+			b.script.once("Claim", "commit", func() { b.applied(must(b.CompleteMany(ctx, late))(b).Ended) })
 			b.expect(len(w.claim().Picks) == 3, "not granted again")
 			b.script.at = nil
 			b.expect(w.reschedule(1) == engine.LeaseLost && w.bury(2) == engine.LeaseLost, "an end of a row that is gone")

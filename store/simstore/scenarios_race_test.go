@@ -291,8 +291,8 @@ var raceScenarios = []scenario{
 		name: "a completion within a claim",
 		says: "what completes between a claim's snapshot and its lock is not granted: the worker states it",
 		run: func(b *bench) {
-			w := b.start("a", "b/k", "c/k")
-			for _, step := range []string{"claim held lanes", "lock held lanes", "read candidates", "claim", "commit"} {
+			w := b.start("a", "b/k", "c/k", "d")
+			for _, step := range []string{"claim held lanes", "lock held lanes", "pick from held lanes", "read candidates", "claim", "commit"} {
 				if len(w.running) == 0 {
 					break
 				}
@@ -312,7 +312,7 @@ var raceScenarios = []scenario{
 		says: "an end whose acknowledged first try a failover lost may come while its worker, sure that it is done, claims: what it ended is not granted",
 		only: "locking",
 		run: func(b *bench) {
-			for i, step := range []string{"claim held lanes", "lock held lanes", "find lanes", "commit"} {
+			for i, step := range []string{"claim held lanes", "lock held lanes", "pick from held lanes", "find lanes", "commit"} {
 				w := b.worker(step, "h")
 				if i == 0 {
 					b.subscribe("h")

@@ -13,10 +13,11 @@ import (
 // statements that may be left out or repeated:
 //
 //	Tx (both)        get, get for update, put, delete, list
-//	                 read subscriptions, insert events, lock slots
+//	                 read subscriptions, lock slots, insert events
+//	                 (snapshot) read subscriptions, insert events, lock slots
 //	                 complete, lock lane* (locking), delete*
-//	Claim (locking)  claim held lanes, lock held lanes, retry stuck*,
-//	                 find lanes, lock free lanes, charge and pick, charge*
+//	Claim (locking)  claim held lanes, lock held lanes, pick from held lanes,
+//	                 retry stuck*, find lanes, lock free lanes, charge and pick, charge*
 //	Claim (snapshot) read held lanes, charge lost, charge*, read candidates,
 //	                 claim*, claim with stuck, retry stuck*,
 //	                 find lanes, take over*, give back*

@@ -8,6 +8,7 @@ import (
 
 	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
+	"github.com/relaybus-go/relaybus/internal/picks"
 )
 
 // Store implements the protocol in memory.
@@ -51,6 +52,7 @@ type Store struct {
 	options  Options
 	db       database
 	verified verified
+	hints    map[protocol.Holder]*picks.Hints // of the workers' processes
 }
 
 // New returns a live locking store with 256 lanes per group.

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 
@@ -12,6 +13,21 @@ import (
 // not. A case that needs a chain goes on without one where none came.
 var chainCases = []kase{
 	{
+		name: "keys share what a claim may bring",
+		why:  "one key with a long backlog takes all the room, and the others come one delivery at a time",
+		run: func(b *bench) {
+			b.subscribe("h")
+			keys := b.keysOfOneLane("a", 2)
+			for i := range 8 {
+				b.publish(fmt.Sprint("a", i, "/", keys[0]), fmt.Sprint("b", i, "/", keys[1]))
+			}
+			got := map[string]int{}
+			for _, p := range b.worker().once(func(in *engine.ClaimInput) { in.Limit, in.Room = 8, 8 }).Picks {
+				got[p.Delivery.Key]++
+			}
+			b.expect(got[keys[0]] == got[keys[1]], "granted %v, want as many of each key", got)
+		},
+	}, {
 		name: "a chain stands in order",
 		why:  "the events of a customer run the wrong way round",
 		run: func(b *bench) {

@@ -465,6 +465,50 @@ var leaseCases = []kase{
 			b.same(b.worker().claim(), "a", "b", "c")
 		},
 	}, {
+		name: "suspects at the front of a lane hide nothing",
+		why:  "while one message hangs that was in flight at a crash, lanes full of others like it stand still",
+		run: func(b *bench) {
+			b.subscribe("h")
+			suspects := b.inOneLane("s", 40, "a")
+			b.start(suspects...)
+			b.expireLanes()
+			few := func(in *engine.ClaimInput) { in.Room, in.Limit = 8, 8 }
+			w := b.worker()
+			got := w.claim(few)
+			b.expect(len(got) == 1 && slices.Contains(suspects, got[0]), "granted %q, want one suspect", got)
+			fresh := b.inOneLane("f", 3, "a")
+			b.publish(fresh...)
+			b.same(names(w.once(few).Picks), fresh...)
+			w.completed(append(fresh, got...)...)
+			b.publish(b.inOneLane("g", 1, "a")...)
+			b.expect(len(w.once(few).Picks) == 2, "want the next suspect and what is new, one of each")
+		},
+	}, {
+		name: "keyed suspects hide no other key for long",
+		why:  "while one message hangs that was in flight at a crash, the last keys of a lane stand still",
+		run: func(b *bench) {
+			b.subscribe("h")
+			var suspects []string
+			for _, key := range b.keysOfOneLane("a", 40) {
+				suspects = append(suspects, "s"+key+"/"+key)
+			}
+			b.start(suspects...)
+			b.expireLanes()
+			few := func(in *engine.ClaimInput) { in.Room, in.Limit = 8, 8 }
+			w := b.worker()
+			got := w.claim(few)
+			b.expect(len(got) == 1, "granted %q, want one suspect", got)
+			key := b.keysOfOneLane("z", 1)[0]
+			b.publish("fresh/" + key)
+			for range 10 {
+				if picks := names(w.once(few).Picks); len(picks) > 0 {
+					b.same(picks, "fresh")
+					return
+				}
+			}
+			b.Fatalf("a new event was not granted in ten claims")
+		},
+	}, {
 		name: "an expired lane without work is given back",
 		why:  "lanes of a dead worker look held for ever",
 		run: func(b *bench) {
@@ -598,4 +642,26 @@ func (b *bench) staysInGroup(group, other int32) {
 	b.expect(s.Held == 1 && s.Expired == 1, "%+v, want one lane held and that of the other group expired", s)
 	b.group = other
 	b.same(b.worker("h", "other").claim(), "a")
+}
+
+// inOneLane returns n ids of events without a key, all of the lane of one id.
+func (b *bench) inOneLane(prefix string, n int, of string) []string {
+	var list []string
+	for i := 0; len(list) < n; i++ {
+		if id := fmt.Sprint(prefix, i); protocol.LaneOf(b.group, b.lanes, "", id) == protocol.LaneOf(b.group, b.lanes, "", of) {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+// keysOfOneLane returns n keys of one lane, the same in each call.
+func (b *bench) keysOfOneLane(prefix string, n int) []string {
+	var list []string
+	for i := 0; len(list) < n; i++ {
+		if key := fmt.Sprint(prefix, i); protocol.LaneOf(b.group, b.lanes, key, "") == protocol.LaneOf(b.group, b.lanes, "a", "") {
+			list = append(list, key)
+		}
+	}
+	return list
 }

@@ -4,17 +4,19 @@ package storetest
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/relaybus-go/relaybus/engine/protocol"
 	"github.com/relaybus-go/relaybus/internal/mutant"
+	"github.com/relaybus-go/relaybus/internal/picks"
 	"github.com/relaybus-go/relaybus/linearize"
 	"github.com/relaybus-go/relaybus/store/simstore"
 )
 
 // TestMutantsAreCaught: every bug planted in simstore is rejected by a case.
 func TestMutantsAreCaught(t *testing.T) {
-	for _, m := range simstore.Mutants {
+	for _, m := range slices.Concat(simstore.Mutants, picks.Mutants) {
 		t.Run(string(m.Name), func(t *testing.T) {
 			mutant.Select(m.Name)
 			defer mutant.Select("")
