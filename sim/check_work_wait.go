@@ -5,6 +5,7 @@ import (
 
 	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
+	"github.com/relaybus-go/relaybus/internal/picks"
 )
 
 // waiting is what a worker may do about a pending delivery now.
@@ -73,6 +74,9 @@ func (k *conserving) claimable(p *process, d *deliveryFacts, row *protocol.Deliv
 	a := &p.patience
 	m := k.row(d.id)
 	ready := max(due, m.touched, k.leapt, free)
+	if d.queue == nil && k.c.facts.lane(row.Lane).holder == p.holder {
+		ready = max(ready, m.touched.Add(picks.FullEvery)) // it may have come below the watermark
+	}
 	if d.queue != nil {
 		q := k.key(d.queue)
 		if q.by == p && q.passed >= ready && q.passed < q.touched {
@@ -217,6 +221,35 @@ func (k *conserving) holds(p *process) (n int) {
 		}
 	}
 	return n
+}
+
+// walks is how many claims a holder needs to see every head of a key in the lane
+// of a delivery: a search reads some, due or not, goes on behind them with the
+// next claim, and begins anew with the one after the last.
+func (k *conserving) walks(d *deliveryFacts) int {
+	if d.queue == nil {
+		return 1
+	}
+	lane := k.laneOf(d)
+	heads := 0
+	for _, o := range k.c.facts.deliveries {
+		if o != nil && o.fate == pending && o.queue != nil && o == firstPending(o.queue) && k.laneOf(o) == lane {
+			heads++
+		}
+	}
+	if heads < picks.LeastPerLane-1 { // one may have ended since
+		return 1
+	}
+	return 2 + heads/picks.LeastPerLane
+}
+
+func firstPending(q *queueFacts) *deliveryFacts {
+	for _, d := range q.all {
+		if d.fate == pending {
+			return d
+		}
+	}
+	return nil
 }
 
 // laneOf returns the lane of a delivery that is there.

@@ -41,7 +41,7 @@ var table = []row{
 	{dir: "store/mongo", ours: stored, third: []string{"go.mongodb.org/mongo-driver/v2"}, never: []string{"store/postgres"}},
 	{dir: "store/storetest", ours: append([]string{"linearize"}, core...), third: []string{"pgregory.net/rapid"}},
 	{dir: "faults", ours: core, never: stores},
-	{dir: "sim/...", ours: append([]string{"sim/...", "faults", "linearize", "store/simstore"}, core...), never: stores},
+	{dir: "sim/...", ours: append([]string{"sim/...", "faults", "linearize", "store/simstore", "internal/picks"}, core...), never: stores},
 	{dir: "linearize", ours: []string{"engine"}, third: []string{"github.com/anishathalye/porcupine"}, never: []string{"engine/protocol"}},
 	{dir: "spec/...", ours: []string{"spec/...", "engine/protocol"}, never: stores},
 	{dir: "cmd/relaysim", ours: append([]string{"sim/...", "faults", "linearize", "store/simstore"}, core...), never: stores},

@@ -23,9 +23,9 @@ type Hint struct {
 	Key, Handler string
 }
 
-// fullEvery bounds how long a row that was committed late, below the
+// FullEvery bounds how long a row that was committed late, below the
 // watermark, waits to be seen.
-const fullEvery = 2 * time.Second
+const FullEvery = 2 * time.Second
 
 // lateCommit is how far behind the clock a watermark stays when a search saw
 // all there was: a row is due from the start of the transaction that published
@@ -43,7 +43,7 @@ func (h *Hints) For(holder protocol.Holder, id protocol.LaneID, now protocol.Tim
 	if !ok || hint.holder != holder {
 		return Hint{}
 	}
-	if now < hint.full || now.Sub(hint.full) > fullEvery {
+	if now < hint.full || now.Sub(hint.full) > FullEvery {
 		hint.Due, hint.ID = 0, 0
 	}
 	return hint

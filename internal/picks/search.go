@@ -8,7 +8,7 @@ import (
 // The rows read per lane: half as many again as an even share of what may be
 // granted, because lanes are not even. What is read and not granted is wasted.
 const (
-	leastPerLane = 4
+	LeastPerLane = 4
 	mostPerLane  = 1000
 )
 
@@ -42,7 +42,7 @@ func (p *Picker) Search(lanes []protocol.LaneID, from func(protocol.LaneID) Hint
 		return s
 	}
 	share := min(p.chains, p.left) / len(lanes)
-	s.PerLane = min(max(share+share/2, leastPerLane), mostPerLane)
+	s.PerLane = min(max(share+share/2, LeastPerLane), mostPerLane)
 	for _, room := range p.room {
 		s.all = s.all && room > 0
 	}
@@ -102,7 +102,7 @@ func (s *Search) TakeHead(c *Candidate) bool {
 // Again returns the lanes to read once more, from their beginning: those whose
 // search began in the middle and found nothing, since a hint must not hide
 // work. Behind a watermark that is worth its price only when the whole claim
-// would be empty; else the full search of every fullEvery does.
+// would be empty; else the full search of every FullEvery does.
 func (s *Search) Again(lanes []*Lane) []protocol.LaneID {
 	empty := true
 	for i := range s.lanes {
