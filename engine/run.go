@@ -228,17 +228,27 @@ func (r *runner) perform(e Effect) {
 // before: one that waited for a connection all the while must be able to say
 // that nothing was sent.
 func (r *runner) call(c Call) {
-	ctx, cancel := context.WithTimeout(r.calls, c.Timeout-c.Timeout/16)
+	left := c.Timeout / 8 // from the end of the store's time to ours
+	ctx, cancel := context.WithTimeout(r.calls, c.Timeout-left)
 	var once sync.Once
 	report := func(in CallReturned) { once.Do(func() { r.inbox.put(in) }) }
-	giveUp := time.AfterFunc(c.Timeout, func() {
-		report(CallReturned{ID: c.ID, Err: fmt.Errorf("%T was given up after %v, its outcome is unknown: %w", c.Input, c.Timeout, context.Cause(ctx))})
+	answered := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		// Only from here on, or on a busy machine both times end at once.
+		late := time.NewTimer(left)
+		defer late.Stop()
+		select {
+		case <-answered:
+		case <-late.C:
+			report(CallReturned{ID: c.ID, Err: fmt.Errorf("%T was given up after %v, its outcome is unknown: %w", c.Input, c.Timeout, context.Cause(ctx))})
+		}
 	})
 	r.work.Go(func() {
 		defer cancel()
 		began := time.Now()
 		returned := r.machine.Perform(ctx, c)
-		giveUp.Stop()
+		stop()
+		close(answered)
 		if r.watcher != nil {
 			took := time.Since(began)
 			r.watcher.watchCall(c.Input, returned, began.Add(took), took)

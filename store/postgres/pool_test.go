@@ -30,15 +30,18 @@ type crowded struct {
 
 const crowd = 100
 
+// crowdedLease is long enough for a machine that is busy with other tests.
+const crowdedLease = 2 * time.Second
+
 func newCrowded(t *testing.T, register func(c *crowded, h engine.Handler) error) *crowded {
 	c := &crowded{opened: open(t, postgres.Options{})}
 	c.app, c.store = c.again(t, func(config *pgxpool.Config) { config.MaxConns = 4 })
 	var err error
-	if c.bus, err = engine.New[pgx.Tx](c.store, engine.Config{Lease: survivorLease, Concurrency: crowd, Logger: slog.New(&c.log)}); err != nil {
+	if c.bus, err = engine.New[pgx.Tx](c.store, engine.Config{Lease: crowdedLease, Concurrency: crowd, Logger: slog.New(&c.log)}); err != nil {
 		t.Fatal(err)
 	}
 	// A run that waits for a connection is over before the lease is.
-	if err := register(c, engine.Handler{Event: "e", Name: "h", MaxAttempts: 1, Timeout: survivorLease / 2}); err != nil {
+	if err := register(c, engine.Handler{Event: "e", Name: "h", MaxAttempts: 1, Timeout: crowdedLease / 2}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.store.Subscribe(t.Context(), engine.SubscribeInput{Group: "default", Handlers: []engine.EventHandler{{Event: "e", Handler: "h"}}}); err != nil {
@@ -133,7 +136,7 @@ func TestPoolUsedUpBeforeTransactionsBegin(t *testing.T) {
 	c.start(t) // needs a connection to subscribe with
 	c.takeAll(t)
 	c.publish(t)
-	time.Sleep(survivorLease * 5 / 2)
+	time.Sleep(crowdedLease * 5 / 2)
 	if n := c.log.count(slog.LevelWarn, "relaybus: transaction did not begin"); n != 1 {
 		t.Errorf("said %d times that no transaction begins, want once:\n%s", n, c.log.text())
 	}
@@ -157,7 +160,7 @@ func TestPoolUsedUpBeforeEndsAreSent(t *testing.T) {
 	c.start(t)
 	c.takeAll(t)
 	c.publish(t)
-	time.Sleep(survivorLease * 3)
+	time.Sleep(crowdedLease * 3)
 	c.giveBackAll()
 	c.drained(t)
 	if n := c.runs.Load(); n != crowd {
@@ -199,7 +202,7 @@ func TestHungHandlersLeaveThePool(t *testing.T) {
 	t.Parallel()
 	hang := make(chan struct{})
 	c := newCrowded(t, func(c *crowded, h engine.Handler) error {
-		h.Grace = survivorLease / 8
+		h.Grace, h.MaxAttempts, h.Retry = crowdedLease/8, 1000, every20ms
 		return engine.HandleTx(c.bus, h, func(context.Context, pgx.Tx, engine.Event[[]byte]) error {
 			if c.runs.Add(1) <= c.app.Config().MaxConns {
 				<-hang
@@ -213,8 +216,8 @@ func TestHungHandlersLeaveThePool(t *testing.T) {
 	for c.left(t, "died_at is null") > 0 {
 		time.Sleep(20 * time.Millisecond)
 	}
-	if n := c.left(t, "true"); n != int(c.app.Config().MaxConns) {
-		t.Errorf("%d deliveries are dead, %d have hung", n, c.app.Config().MaxConns)
+	if n := c.left(t, "true"); n > 0 {
+		t.Errorf("%d deliveries are dead", n)
 	}
 }
 
