@@ -455,7 +455,7 @@ func (d *Dispatcher) abandonChain(at Instant, c *chain, cause error) {
 }
 
 // releaseDraining gives back the followers of draining lanes that were not
-// started; what runs may finish.
+// started, and heads whose transactions do not begin; what runs may finish.
 func (d *Dispatcher) releaseDraining() {
 	if d.states[jobWaiting] == 0 || !slices.ContainsFunc(d.lanes, func(l *heldLane) bool { return l.draining }) {
 		return
@@ -465,7 +465,7 @@ func (d *Dispatcher) releaseDraining() {
 			continue
 		}
 		for i, j := range c.members {
-			if i > 0 && j.state == jobWaiting {
+			if j.state == jobWaiting && (i > 0 || j.begin.tries > 0) {
 				probeDrained.Hit()
 				d.set(j, jobReleasing)
 			}
