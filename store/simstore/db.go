@@ -12,6 +12,7 @@ type database struct {
 	semantics protocol.Semantics
 	sched     Scheduler
 	observer  Observer
+	locked    func(*Tx, *rowLock, strength) // a test hears of each lock taken
 
 	events        *table[string, protocol.Event]
 	deliveries    *table[protocol.DeliveryID, protocol.Delivery]

@@ -102,6 +102,9 @@ func (t *Tx) tryLock(l *rowLock, mode strength) bool {
 	}
 	l.set(t, mode)
 	t.locks = append(t.locks, taken{l, held})
+	if t.db.locked != nil {
+		t.db.locked(t, l, mode)
+	}
 	return true
 }
 
