@@ -18,7 +18,7 @@
 // Each action of the protocol is a file of sql/, whose header says which locks
 // it takes and why it is safe alone. Lanes are locked first and deliveries
 // read in a later statement of the same transaction; what a claim grants is
-// chosen in Go between the two (picks.go). A delivery is written once, when it
+// chosen in Go between the two (internal/picks). A delivery is written once, when it
 // is published, and deleted when it completes: on the happy path no delivery
 // row is updated, and every lane update is HOT.
 //

@@ -31,7 +31,7 @@
 // table.go, rows.go, db.go, tx.go and locks.go are a small multi-version store
 // that knows nothing of deliveries, user.go what callers do with it; alone.go
 // writes outside a transaction. index.go finds deliveries per lane and per key,
-// picks.go chooses among them. publish.go, lease*.go, charge.go, finish*.go,
+// picks.go reads what internal/picks chooses among. publish.go, lease*.go, charge.go, finish*.go,
 // subscribe.go, operate.go and purge.go are the actions of the protocol, once
 // per family where the families differ. contents.go, statistics.go and hash.go
 // read what is there.
