@@ -16,7 +16,7 @@ import (
 
 // TestMutantsAreCaught: every bug planted in simstore is rejected by a case.
 func TestMutantsAreCaught(t *testing.T) {
-	for _, m := range slices.Concat(simstore.Mutants, picks.Mutants) {
+	for _, m := range slices.Concat(simstore.Mutants, picks.Mutants, picks.Unseen) {
 		t.Run(string(m.Name), func(t *testing.T) {
 			mutant.Select(m.Name)
 			defer mutant.Select("")
