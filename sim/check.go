@@ -74,6 +74,7 @@ type checks struct {
 	deaf       bool // nothing but the history of calls is to be judged
 	given      *given
 	unrun      *unrun
+	granted    *granted
 }
 
 func (c *checks) init(w *world) {
@@ -85,6 +86,7 @@ func (c *checks) init(w *world) {
 	c.limits, c.effects = &limits{c: c}, &effects{c: c}
 	c.conserving, c.deadlines = &conserving{c: c}, &deadlines{c: c}
 	c.given = &given{c: c}
+	c.granted = &granted{c: c}
 	c.all = []checker{
 		c.ends,
 		c.effects,
@@ -100,6 +102,7 @@ func (c *checks) init(w *world) {
 		c.limits,
 		c.given,
 		&members{c: c},
+		c.granted,
 		&neighbours{c: c},
 		&deadLetters{c: c},
 		&repeats{c: c},

@@ -80,6 +80,9 @@ func (c *client) Claim(ctx context.Context, in engine.ClaimInput) (engine.ClaimR
 	reply, err := roundTrip(c, ctx, callClaim, in, (*simstore.Store).Claim)
 	c.w.checks.unrun.keeping(c, err)
 	k.claimed(c.owner, &in, left, c.w.current.message, err)
+	if err == nil {
+		c.w.checks.granted.replied(&in, &reply)
+	}
 	return reply, err
 }
 

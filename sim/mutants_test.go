@@ -83,6 +83,7 @@ func TestDirectCheckersAlone(t *testing.T) {
 		"lane-from-event-id":              "KeyOrder",
 		"relinquish-with-work-in-flight":  "NothingDropped",
 		"limit-ignored":                   "LimitKept",
+		"picks-beyond-limit":              "GrantsInBounds",
 		"unknown-commit-taken-as-failure": "OneEndPerLease",
 		"backoff-never-due":               drains,
 	} {
