@@ -66,6 +66,8 @@ type Dispatcher struct {
 	stopAt Instant
 	stop   Stop
 
+	lastText string // of a planted bug: the failure before
+
 	effects []Effect
 	wake    wakeTimer
 }

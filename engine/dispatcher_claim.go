@@ -69,6 +69,9 @@ func (d *Dispatcher) startClaimTimers(at Instant) {
 // room is how many chains can be started now. What is granted but not settled
 // is bounded too, so that a store that is away does not fill memory.
 func (d *Dispatcher) room() int {
+	if mutant.On("concurrency-plus-one") {
+		return max(0, d.cfg.Concurrency+1-d.active)
+	}
 	if d.jobs >= 2*d.cfg.Concurrency+d.cfg.ClaimLimit {
 		return 0
 	}
@@ -108,7 +111,11 @@ func (d *Dispatcher) roomFor(h *dispatchHandler, idle int) int {
 	if mutant.On("slots-not-shared") {
 		kept = 0
 	}
-	return max(0, min(h.Concurrency-h.active, d.cfg.Concurrency-d.active-kept))
+	limit := h.Concurrency
+	if mutant.On("handler-limit-ignored") {
+		limit = d.cfg.Concurrency
+	}
+	return max(0, min(limit-h.active, d.cfg.Concurrency-d.active-kept))
 }
 
 func (d *Dispatcher) sendClaim(at Instant, room int) {

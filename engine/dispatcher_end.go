@@ -161,6 +161,9 @@ func (d *Dispatcher) endInput(c *chain, j *job) any {
 // those whose cancelled run has not returned yet.
 func restOf(c *chain) []Lease {
 	var rest []Lease
+	if mutant.On("rest-not-named") {
+		return nil
+	}
 	for _, j := range c.members[1:] {
 		if j.state == jobRest || j.state == jobZombie {
 			rest = append(rest, *j.lease)
@@ -464,7 +467,11 @@ func (d *Dispatcher) completionsReturned(at Instant, c *call, in CallReturned) {
 		if ch == nil {
 			continue
 		}
-		switch ended := reply.Ended[i]; {
+		ended := reply.Ended[i]
+		if mutant.On("verdicts-shifted") {
+			ended = reply.Ended[(i+1)%len(reply.Ended)]
+		}
+		switch {
 		case ended.Err != nil:
 			d.completionRefused(at, ch, j, ended.Err)
 		case ended.Verdict == Applied:

@@ -69,6 +69,9 @@ func (d *Dispatcher) loseLane(at Instant, id LaneEpoch) {
 	if !ok || d.lanes[i].Epoch != id.Epoch {
 		return
 	}
+	if mutant.On("gone-lane-kept") {
+		return
+	}
 	probeLaneLost.Hit()
 	d.emit(Observed{Event: ObservedLaneLost, Lane: id.Lane})
 	d.lanes = slices.Delete(d.lanes, i, i+1)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -341,7 +342,7 @@ func (d *Dispatcher) runFailed(at Instant, c *chain, j *job, result RunResult) {
 	case NotBegun:
 		d.beginLater(at, c, j, result.Err)
 	case Snoozed:
-		d.finish(at, c, j, end{kind: endSnooze, delay: result.Delay})
+		d.finish(at, c, j, d.snoozed(c, j, result))
 	case Cancelled:
 		d.finish(at, c, j, end{kind: endBury, err: CleanText(errorText(result.Err)), cause: result.Err, charge: true})
 	default:
@@ -369,20 +370,39 @@ func (d *Dispatcher) beginsLater() bool {
 	})
 }
 
+// snoozed is the end of a run that its handler puts off.
+func (d *Dispatcher) snoozed(c *chain, j *job, result RunResult) end {
+	if mutant.On("snooze-charged") {
+		return d.failure(c, j, result)
+	}
+	return end{kind: endSnooze, delay: result.Delay}
+}
+
 // failure is the end of a failed attempt: tried again after the policy's
 // delay, or buried when it was the last.
 func (d *Dispatcher) failure(c *chain, j *job, result RunResult) end {
 	text := CleanText(errorText(result.Err))
+	if mutant.On("error-of-another-delivery") {
+		text, d.lastText = cmp.Or(d.lastText, text), text
+	}
 	attempt := int(j.granted.Picked.Delivery.Attempts) + 1
+	if mutant.On("last-attempt-one-early") {
+		attempt++
+	}
 	if attempt >= c.handler.MaxAttempts {
 		return end{kind: endBury, err: text, cause: result.Err, charge: true}
 	}
 	delay := result.Delay
-	if delay < 0 {
+	if delay < 0 || mutant.On("retry-after-dropped") {
 		delay = c.handler.Retry.Delay(attempt, d.cfg.Jitter)
 	}
-	if mutant.On("backoff-never-due") {
+	switch {
+	case mutant.On("backoff-never-due"):
 		delay = 100 * 365 * 24 * time.Hour
+	case mutant.On("backoff-doubled"):
+		delay *= 2
+	case mutant.On("backoff-halved"):
+		delay /= 2
 	}
 	return end{kind: endReschedule, delay: delay, err: text, cause: result.Err}
 }
@@ -399,8 +419,12 @@ func errorText(err error) string {
 func (d *Dispatcher) finish(at Instant, c *chain, j *job, e end) {
 	j.end = e
 	d.set(j, jobEnding)
-	for _, later := range c.after(j) {
-		d.putAside(at, c, later, jobRest)
+	later := c.after(j)
+	if mutant.On("chain-member-forgotten") && len(later) > 1 {
+		later = later[:len(later)-1]
+	}
+	for _, l := range later {
+		d.putAside(at, c, l, jobRest)
 	}
 }
 
@@ -477,6 +501,12 @@ func (d *Dispatcher) cancel(at Instant, j *job, cause error) {
 	if j.cancelled || j.run == 0 {
 		return
 	}
+	switch {
+	case mutant.On("lost-run-not-cancelled"):
+		return
+	case mutant.On("lost-run-told-of-shutdown"):
+		cause = ErrShutdown
+	}
 	j.cancelled, j.cut = true, cause
 	if !j.timedOut {
 		j.started = at // the grace counts from here
@@ -490,6 +520,9 @@ func (d *Dispatcher) cancel(at Instant, j *job, cause error) {
 func (d *Dispatcher) leaseLost(at Instant, r Running) {
 	for _, c := range d.chains {
 		i := slices.IndexFunc(c.members, func(j *job) bool { return j.lease.Entry() == r.InFlight && j.lease.Lane == r.Lane })
+		if mutant.On("lost-lease-ignored") {
+			i = -1
+		}
 		if i >= 0 && !c.members[i].asked && c.members[i].call == 0 {
 			d.loseFrom(at, c, i)
 			return

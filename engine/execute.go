@@ -174,6 +174,9 @@ func (t *transaction[Tx]) classify(ctx context.Context, err error) (result RunRe
 		return failed(ctx, err), errors.Is(err, ErrRetryable)
 	}
 	result = failed(ctx, t.err)
+	if mutant.On("body-runs-again-after-any-error") {
+		return result, true
+	}
 	chosen := result.Outcome != Failed || result.Delay >= 0 || result.Panic
 	return result, !chosen && (errors.Is(t.err, ErrRetryable) || errors.Is(err, ErrRetryable))
 }
@@ -210,6 +213,9 @@ func failed(ctx context.Context, err error) RunResult {
 	if errors.As(err, &asked) {
 		probeAsked.Hit()
 		result = asked.result()
+		if mutant.On("cancel-retried") && result.Outcome == Cancelled {
+			result = RunResult{Outcome: Failed, Delay: -1}
+		}
 		if result.Outcome == Failed && result.Delay == 0 {
 			result.Delay = -1
 		}

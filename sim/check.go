@@ -75,6 +75,10 @@ type checks struct {
 	given      *given
 	unrun      *unrun
 	granted    *granted
+	grants     *grants
+	outcomes   *outcomes
+	rooms      *rooms
+	told       *asTold
 }
 
 func (c *checks) init(w *world) {
@@ -85,8 +89,10 @@ func (c *checks) init(w *world) {
 	c.ends, c.charges, c.unrun = &oneEnd{c: c}, &charges{c: c}, &unrun{c: c}
 	c.limits, c.effects = &limits{c: c}, &effects{c: c}
 	c.conserving, c.deadlines = &conserving{c: c}, &deadlines{c: c}
-	c.given = &given{c: c}
 	c.granted = &granted{c: c}
+	c.given, c.grants = &given{c: c}, newGrants(c)
+	c.rooms = &rooms{c: c}
+	c.outcomes, c.told = &outcomes{c: c}, &asTold{c: c}
 	c.all = []checker{
 		c.ends,
 		c.effects,
@@ -101,6 +107,9 @@ func (c *checks) init(w *world) {
 		c.unrun,
 		c.limits,
 		c.given,
+		c.outcomes,
+		c.rooms,
+		c.told,
 		&members{c: c},
 		c.granted,
 		&neighbours{c: c},

@@ -461,7 +461,7 @@ func (k *conserving) judgeClaim(p *process, in *engine.ClaimInput, reply *engine
 			continue
 		}
 		t := k.waits(p, d, in)
-		if t.why != "" || t.since >= a.sent || !k.looksAt(p, k.laneOf(d), in) || grants(reply, k.laneOf(d)) {
+		if t.why != "" || t.since >= a.sent || !k.looksAt(p, k.laneOf(d), in) || gives(reply, k.laneOf(d)) {
 			continue
 		}
 		m := k.row(d.id)
@@ -476,9 +476,9 @@ func (k *conserving) judgeClaim(p *process, in *engine.ClaimInput, reply *engine
 	}
 }
 
-// grants reports whether a claim gave something of a lane. A search reads so many
+// gives reports whether a claim gave something of a lane. A search reads so many
 // rows of each, and what it gave may have stood before the others.
-func grants(reply *engine.ClaimReply, id protocol.LaneID) bool {
+func gives(reply *engine.ClaimReply, id protocol.LaneID) bool {
 	for i := range reply.Picks {
 		if reply.Picks[i].Lease.Lane == id {
 			return true

@@ -77,11 +77,15 @@ func (c *client) ends() *oneEnd {
 func (c *client) Claim(ctx context.Context, in engine.ClaimInput) (engine.ClaimReply, error) {
 	k := c.ends()
 	left := k.claiming(c.owner, &in)
+	c.w.checks.told.claiming(c.owner, in.Held)
+	c.w.checks.rooms.claiming(c.owner, &in)
 	reply, err := roundTrip(c, ctx, callClaim, in, (*simstore.Store).Claim)
 	c.w.checks.unrun.keeping(c, err)
 	k.claimed(c.owner, &in, left, c.w.current.message, err)
 	if err == nil {
 		c.w.checks.granted.replied(&in, &reply)
+		c.w.checks.rooms.claimed(c.owner, &in, &reply)
+		c.w.checks.told.claimed(c.owner, &in, &reply)
 	}
 	return reply, err
 }
@@ -89,24 +93,31 @@ func (c *client) Claim(ctx context.Context, in engine.ClaimInput) (engine.ClaimR
 // ExtendLease implements [engine.Store].
 func (c *client) ExtendLease(ctx context.Context, in engine.ExtendLeaseInput) (engine.ExtendLeaseReply, error) {
 	c.ends().renewing(c.owner, in.Lanes, nil)
+	c.w.checks.told.claiming(c.owner, in.Lanes)
 	reply, err := roundTrip(c, ctx, callExtendLease, in, (*simstore.Store).ExtendLease)
 	c.w.checks.unrun.keeping(c, err)
+	if err == nil {
+		c.w.checks.told.renewed(c.owner, &in, &reply)
+	}
 	return reply, err
 }
 
 // CompleteMany implements [engine.Store].
 func (c *client) CompleteMany(ctx context.Context, in engine.CompleteManyInput) (engine.CompleteManyReply, error) {
-	k := c.ends()
+	k, o := c.ends(), c.w.checks.outcomes
 	k.completions(in.Leases)
 	for _, l := range in.Leases {
 		k.sending(c.owner, callCompleteMany, l, nil, false)
+		o.sending(c.owner, sentEnd{kind: callCompleteMany, lease: l})
 	}
 	reply, err := roundTrip(c, ctx, callCompleteMany, in, (*simstore.Store).CompleteMany)
 	for i, l := range in.Leases {
 		if err != nil {
 			k.answered(c.owner, l, nil, engine.LeaseLost, err)
+			o.answered(c.owner, callCompleteMany, &in.Leases[i], nil, engine.LeaseLost, err)
 		} else {
 			k.answered(c.owner, l, nil, reply.Ended[i].Verdict, reply.Ended[i].Err)
+			o.answered(c.owner, callCompleteMany, &in.Leases[i], nil, reply.Ended[i].Verdict, reply.Ended[i].Err)
 		}
 	}
 	return reply, err
@@ -115,39 +126,48 @@ func (c *client) CompleteMany(ctx context.Context, in engine.CompleteManyInput) 
 // Reschedule implements [engine.Store].
 func (c *client) Reschedule(ctx context.Context, in engine.RescheduleInput) (engine.EndReply, error) {
 	c.ends().sending(c.owner, callReschedule, in.Lease, in.Rest, in.Settle)
+	c.w.checks.outcomes.sending(c.owner, sentEnd{kind: callReschedule, lease: in.Lease, rest: in.Rest, delay: in.Delay, text: in.Error, settle: in.Settle})
 	reply, err := roundTrip(c, ctx, callReschedule, in, (*simstore.Store).Reschedule)
 	c.ends().answered(c.owner, in.Lease, in.Rest, reply.Verdict, err)
+	c.w.checks.outcomes.answered(c.owner, callReschedule, &in.Lease, in.Rest, reply.Verdict, err)
 	return reply, err
 }
 
 // Snooze implements [engine.Store].
 func (c *client) Snooze(ctx context.Context, in engine.SnoozeInput) (engine.EndReply, error) {
 	c.ends().sending(c.owner, callSnooze, in.Lease, in.Rest, in.Settle)
+	c.w.checks.outcomes.sending(c.owner, sentEnd{kind: callSnooze, lease: in.Lease, rest: in.Rest, delay: in.Delay, settle: in.Settle})
 	reply, err := roundTrip(c, ctx, callSnooze, in, (*simstore.Store).Snooze)
 	c.ends().answered(c.owner, in.Lease, in.Rest, reply.Verdict, err)
+	c.w.checks.outcomes.answered(c.owner, callSnooze, &in.Lease, in.Rest, reply.Verdict, err)
 	return reply, err
 }
 
 // Bury implements [engine.Store].
 func (c *client) Bury(ctx context.Context, in engine.BuryInput) (engine.EndReply, error) {
 	c.ends().sending(c.owner, callBury, in.Lease, in.Rest, false)
+	c.w.checks.outcomes.sending(c.owner, sentEnd{kind: callBury, lease: in.Lease, rest: in.Rest, text: in.Error, charge: in.Charge})
 	reply, err := roundTrip(c, ctx, callBury, in, (*simstore.Store).Bury)
 	c.ends().answered(c.owner, in.Lease, in.Rest, reply.Verdict, err)
+	c.w.checks.outcomes.answered(c.owner, callBury, &in.Lease, in.Rest, reply.Verdict, err)
 	return reply, err
 }
 
 // Release implements [engine.Store].
 func (c *client) Release(ctx context.Context, in engine.ReleaseInput) (engine.ReleaseReply, error) {
-	k := c.ends()
+	k, o := c.ends(), c.w.checks.outcomes
 	for _, l := range in.Leases {
 		k.sending(c.owner, callRelease, l, nil, false)
+		o.sending(c.owner, sentEnd{kind: callRelease, lease: l})
 	}
 	reply, err := roundTrip(c, ctx, callRelease, in, (*simstore.Store).Release)
 	for i, l := range in.Leases {
 		if err != nil {
 			k.answered(c.owner, l, nil, engine.LeaseLost, err)
+			o.answered(c.owner, callRelease, &in.Leases[i], nil, engine.LeaseLost, err)
 		} else {
 			k.answered(c.owner, l, nil, reply.Verdicts[i], nil)
+			o.answered(c.owner, callRelease, &in.Leases[i], nil, reply.Verdicts[i], nil)
 		}
 	}
 	return reply, err
@@ -179,6 +199,16 @@ func (o *openTx) drop() {
 // InTx implements [engine.TxStore]. Statements run in the caller's task, each
 // of which the store may delay or fail; COMMIT is a message.
 func (c *client) InTx(ctx context.Context, fn func(context.Context, *simstore.Tx) error) error {
+	g := c.w.current.grant()
+	g.began()
+	err := c.inTx(ctx, fn)
+	if g != nil {
+		g.inTx = err
+	}
+	return err
+}
+
+func (c *client) inTx(ctx context.Context, fn func(context.Context, *simstore.Tx) error) error {
 	w := c.w
 	t := w.current
 	t.mustLive()
@@ -271,7 +301,11 @@ func (c *client) Publish(ctx context.Context, tx *simstore.Tx, events []protocol
 // Complete implements [engine.TxStore].
 func (c *client) Complete(ctx context.Context, tx *simstore.Tx, in engine.CompleteInput) (engine.Verdict, error) {
 	c.ends().completing(c.owner, in.Lease)
+	c.w.checks.outcomes.completing(c.owner, &in.Lease)
 	verdict, err := c.w.store.Complete(ctx, tx, in)
+	if g := c.w.current.grant(); g != nil && err == nil {
+		g.asked, g.complete = true, verdict
+	}
 	if open := c.w.current.tx; open != nil && err == nil {
 		open.completed = true
 		c.w.current.told.completed(in.Lease, verdict)

@@ -26,6 +26,7 @@ type handlerSpec struct {
 	name          string
 	transactional bool
 	maxAttempts   int
+	concurrency   int // of its runs at once in one worker; 0: no limit of its own
 	// stubborn handlers do not listen to their context.
 	stubborn bool
 }
@@ -33,7 +34,7 @@ type handlerSpec struct {
 func (h *handlerSpec) register(bus *engine.Bus[*simstore.Tx]) error {
 	lease := h.w.knobs.Lease
 	settings := engine.Handler{
-		Name: h.name, MaxAttempts: h.maxAttempts, Timeout: h.timeout(), Grace: lease / 2,
+		Name: h.name, Concurrency: h.concurrency, MaxAttempts: h.maxAttempts, Timeout: h.timeout(), Grace: lease / 2,
 		Retry: engine.Exponential{Base: lease / 8, Cap: 4 * lease},
 	}
 	for _, settings.Event = range h.events {
@@ -110,7 +111,9 @@ func (w *world) behave(ctx context.Context, tx *simstore.Tx, r *handlerRun, b *f
 		w.checks.returned(r, errPanic)
 		panic("the handler panicked")
 	}
-	r.chosen = b.Err != nil
+	if r.chosen = b.Err != nil; b.Err != r.asks.err {
+		r.asks = asks{} // a fault has another
+	}
 	return b.Err
 }
 
@@ -144,19 +147,20 @@ func (w *world) work(ctx context.Context, t *task, d time.Duration, stubborn boo
 
 // behaviour draws what a run does.
 func (w *world) behaviour(r *handlerRun) faults.Behaviour {
+	r.asks = asks{}
 	b := faults.Behaviour{Work: w.unit() * multiples[w.tape.Choose(len(multiples), LabelWork, r.actor())]}
 	if w.calm {
 		return b
 	}
 	switch w.tape.Choose(5, LabelOutcome, r.actor()) {
 	case 1:
-		b.Err = engine.Snooze(w.knobs.Lease / 10)
+		b.Err = r.ask(wishSnooze, w.knobs.Lease/10)
 	case 2:
-		b.Err = engine.Snooze(w.knobs.Lease * 3 / 2)
+		b.Err = r.ask(wishSnooze, w.knobs.Lease*3/2)
 	case 3:
-		b.Err = engine.RetryAfter(w.knobs.Lease/3, errAgain)
+		b.Err = r.ask(wishAfter, w.knobs.Lease/3)
 	case 4:
-		b.Err = engine.Cancel(errAgain)
+		b.Err = r.ask(wishCancel, 0)
 	}
 	for _, i := range w.runFaults {
 		if v := w.tape.Choose(faults.All()[i].Variants+1, faultLabel(i), r.actor()); v > 0 {
@@ -170,6 +174,20 @@ func (w *world) behaviour(r *handlerRun) faults.Behaviour {
 		faults.All()[i].Run(w, 1, &b)
 	}
 	return b
+}
+
+// ask returns the error by which a handler says what it wants.
+func (r *handlerRun) ask(what wish, delay time.Duration) error {
+	r.asks = asks{wish: what, delay: int64(delay)}
+	switch what {
+	case wishSnooze:
+		r.asks.err = engine.Snooze(delay)
+	case wishAfter:
+		r.asks.err = engine.RetryAfter(delay, errAgain)
+	default:
+		r.asks.err = engine.Cancel(errAgain)
+	}
+	return r.asks.err
 }
 
 var errAgain = errors.New("not now")

@@ -36,6 +36,7 @@ type Knobs struct {
 	Timeout     int // of handlers, in leases
 	Pool        int // connections of a worker; 0: unlimited
 	Stubborn    int // which handlers do not listen to their context, as bits
+	Limits      int // the handlers' own concurrency, two bits each; 0: no limit
 	// AsyncClaims: the store acknowledges claims before they are durable.
 	AsyncClaims bool
 	// History: completed deliveries leave a row.
@@ -91,6 +92,18 @@ var weightings = [...][]int{
 	{0, 0, 0, 0, 0, 0, 0, 3, 6},
 }
 
+// drawLimits gives some handlers a limit of one or two runs at once, in every
+// second seed.
+func drawLimits(r *rand.Rand, handlers int) (limits int) {
+	if r.IntN(2) == 0 {
+		return 0
+	}
+	for i := range handlers {
+		limits |= r.IntN(3) << (2 * i)
+	}
+	return limits
+}
+
 // drawKnobs draws the settings of a seed.
 func drawKnobs(r *rand.Rand, set faults.Set) Knobs {
 	k := Knobs{Faults: set, Steps: 2000}
@@ -120,6 +133,7 @@ func drawKnobs(r *rand.Rand, set faults.Set) Knobs {
 	k.Split = r.IntN(4) == 0
 	k.SameName = r.IntN(4) == 0
 	k.Hints = r.IntN(3) > 0
+	k.Limits = drawLimits(r, k.Handlers)
 	return k
 }
 

@@ -52,6 +52,8 @@ type process struct {
 	handlers    uint32        // that it serves, as bits
 	patience    patience
 	pledge      pledge
+	grants      []*grant      // what it was granted and may still run
+	returning   []*handlerRun // returned, and the machine may not know yet
 
 	paused   bool
 	pauseGen uint64
@@ -82,8 +84,9 @@ func (p *process) feed(in engine.Input) {
 		if p.alive && p.stopping {
 			p.w.checks.deadlines.stopping(p)
 		}
+		p.w.checks.told.stepped()
 	}
-	p.inbox = p.inbox[:0]
+	p.inbox, p.returning = p.inbox[:0], p.returning[:0]
 	p.busy = false
 }
 
@@ -94,6 +97,7 @@ func (p *process) perform(effect engine.Effect) {
 	case *engine.Run:
 		p.start(e)
 	case engine.CancelRun:
+		p.w.checks.told.cancels(p, e)
 		if r := p.runOf(e.ID); r != nil {
 			p.w.checks.charges.cancels(r, e.Cause)
 			r.cancelled = true
@@ -172,18 +176,22 @@ type handlerRun struct {
 	handler *handlerSpec
 	starts  int  // how often its body began: again after a conflict
 	running bool // its body is running
-	chosen  bool // its body returned an error of its own choice
+	grant   *grant
+	asks    asks          // what its body returns stands for
+	began   time.Duration // by its worker's monotonic clock
+	chosen  bool          // its body returned an error of its own choice
 	retired bool
 	over    bool
 
-	began     time.Duration // by the worker's monotonic clock
 	cancelled bool
 }
 
 func (p *process) start(e *engine.Run) {
-	r := &handlerRun{p: p, run: e, began: p.clock.read(p.w.now).Mono}
+	r := &handlerRun{p: p, run: e}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	r.event, r.handler = p.w.eventOf(e.Picked.Event), p.w.handlerNamed(e.Handler)
+	r.began = p.clock.read(p.w.now).Mono
+	p.w.checks.told.starting(r)
 	p.runs = append(p.runs, r)
 	t := p.w.spawn(runRole, p.client.id, r.execute)
 	t.owner, t.run, t.after = p, r, r.returned
@@ -203,6 +211,8 @@ func (r *handlerRun) returned() {
 	r.cancel(nil)
 	r.p.forget(r)
 	if !r.retired {
+		r.p.w.checks.grants.ranOut(r)
+		r.p.returning = append(r.p.returning, r)
 		r.p.feed(engine.RunReturned{ID: r.run.ID, Result: r.result})
 	}
 }

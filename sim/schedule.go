@@ -297,6 +297,7 @@ var knobFields = []knobField{
 	intKnob("timeout", func(k *Knobs) *int { return &k.Timeout }, 1, 100),
 	intKnob("pool", func(k *Knobs) *int { return &k.Pool }, 0, 1000),
 	intKnob("stubborn", func(k *Knobs) *int { return &k.Stubborn }, 0, 1<<maxHandlers-1),
+	intKnob("limits", func(k *Knobs) *int { return &k.Limits }, 0, 1<<16-1),
 	boolKnob("async", func(k *Knobs) *bool { return &k.AsyncClaims }),
 	boolKnob("history", func(k *Knobs) *bool { return &k.History }),
 	boolKnob("steady", func(k *Knobs) *bool { return &k.Steady }),

@@ -100,14 +100,16 @@ func (w *world) groupOf(h protocol.Holder) string {
 	return ""
 }
 
+// jitterGrain is how many values the jitter of a worker can take.
+const jitterGrain = 16
+
 // newBus makes the bus of a worker's next life.
 func (w *world) newBus(c *client, k *worker) (*engine.Bus[*simstore.Tx], error) {
 	cfg := w.config(k.name)
 	cfg.Group = k.groupName
 	cfg.NewHolder = func() protocol.Holder { return holderOf(k.id, k.lives) }
 	cfg.Jitter = func(n int64) int64 {
-		const grain = 16
-		return n / grain * int64(w.tape.Choose(grain, LabelJitter, k.id))
+		return n / jitterGrain * int64(w.tape.Choose(jitterGrain, LabelJitter, k.id))
 	}
 	bus, err := engine.New(c, cfg)
 	if err != nil {
@@ -143,13 +145,18 @@ func (w *world) config(owner string) engine.Config {
 // window is how long completions wait for each other.
 func (w *world) window() time.Duration { return min(w.knobs.Window, w.knobs.Lease/20) }
 
-func (k *Knobs) lanesPerClaim() int { return 1 + (k.Lanes-1)/2 }
-
 // lanesPerClaim, concurrency and limit are what the process was configured with.
-func (p *process) lanesPerClaim() int       { return p.w.knobs.lanesPerClaim() }
-func (p *process) batch() int               { return p.w.knobs.Batch }
-func (p *process) concurrency() int         { return p.w.knobs.Concurrency }
-func (h *handlerSpec) limit(p *process) int { return p.concurrency() }
+func (p *process) lanesPerClaim() int { return p.w.knobs.lanesPerClaim() }
+func (p *process) batch() int         { return p.w.knobs.Batch }
+func (p *process) concurrency() int   { return p.w.knobs.Concurrency }
+
+// limit is how many runs of the handler may go on at once in a process.
+func (h *handlerSpec) limit(p *process) int {
+	if h.concurrency > 0 {
+		return min(h.concurrency, p.concurrency())
+	}
+	return p.concurrency()
+}
 
 // poll is the poll interval of the workers.
 func (w *world) poll() time.Duration { return w.knobs.Lease / 20 }

@@ -120,6 +120,7 @@ func (w *world) populate() {
 		h := &handlerSpec{
 			w: w, index: i, events: []string{typeName(i % k.Types)}, name: "handler" + string(rune('a'+i)),
 			transactional: i%2 == 1, maxAttempts: k.MaxAttempts, stubborn: k.Stubborn&(1<<i) != 0,
+			concurrency: k.Limits >> (2 * i) & 3,
 		}
 		if i < 2 && k.Types > 1 {
 			h.events = append(h.events, typeName((i+1)%k.Types)) // keys are ordered across types

@@ -1,0 +1,126 @@
+package sim
+
+import (
+	"github.com/relaybus-go/relaybus/engine"
+	"github.com/relaybus-go/relaybus/engine/protocol"
+)
+
+// rooms checks LimitsOfWorker: a worker runs no more handlers at once than its
+// concurrency, and of one handler no more than that handler's own; it holds no
+// more granted deliveries and no more lanes than it may; and a claim takes over
+// no more lanes than it asks for, which is at most those of one claim.
+//
+// It counts bodies. A run that its worker cancelled or retired does not count:
+// its place is given to others though its body may still be at work.
+type rooms struct {
+	unconcerned
+	c *checks
+}
+
+const limitsOfWorker = "LimitsOfWorker"
+
+func (*rooms) name() string { return limitsOfWorker }
+
+func (k *rooms) fail(format string, args ...any) {
+	k.c.fail(limitsOfWorker, limitsOfWorker, format, args...)
+}
+
+func (k *rooms) started(r *handlerRun) {
+	all, same := 1, 1
+	for _, o := range r.p.runs {
+		if o == r || !o.running || o.retired || o.grant == nil || o.grant.cancel != nil || o.grant.lost {
+			continue
+		}
+		all++
+		if o.handler == r.handler {
+			same++
+		}
+	}
+	w := k.c.w
+	switch limit := r.handler.concurrency; {
+	case all > w.knobs.Concurrency:
+		k.fail("%s runs %d handlers at once, its limit is %d", r.p.worker.name, all, w.knobs.Concurrency)
+	case limit > 0 && same > limit:
+		k.fail("%s runs %d of %s at once, its limit is %d", r.p.worker.name, same, r.handler.name, limit)
+	}
+}
+
+// lanesPerClaim is how many lanes a worker asks for at once.
+func (k *Knobs) lanesPerClaim() int { return 1 + (k.Lanes-1)/2 }
+
+// claiming judges what a claim asks for.
+func (k *rooms) claiming(p *process, in *engine.ClaimInput) {
+	knobs := &k.c.w.knobs
+	lanes := knobs.lanesPerClaim()
+	switch {
+	case in.MaxLanes > lanes || len(in.Held) > lanes:
+		k.fail("%s claims from %d lanes and %d new ones, its limit is %d", p.worker.name, len(in.Held), in.MaxLanes, lanes)
+	case in.Room > knobs.Concurrency || in.Limit > knobs.Batch:
+		k.fail("%s claims %d chains and %d deliveries, its limits are %d and %d", p.worker.name, in.Room, in.Limit, knobs.Concurrency, knobs.Batch)
+	case len(in.Running) > k.buffered() && in.Limit > 0:
+		k.fail("%s claims while it has %d deliveries, its limit is %d", p.worker.name, len(in.Running), k.buffered())
+	}
+}
+
+// buffered is how many granted deliveries a worker may have before it claims
+// more.
+func (k *rooms) buffered() int { return 2*k.c.w.knobs.Concurrency + k.c.w.knobs.Batch }
+
+// claimed judges what a claim gave.
+func (k *rooms) claimed(p *process, in *engine.ClaimInput, reply *engine.ClaimReply) {
+	taken := len(reply.GivenBack)
+	for i := range reply.Lanes {
+		if reply.Lanes[i].TakenOver {
+			taken++
+		}
+	}
+	chains := 0
+	for i := range reply.Picks {
+		if reply.Picks[i].Lease.After == 0 {
+			chains++
+		}
+	}
+	switch {
+	case taken > in.MaxLanes:
+		k.fail("a claim of %s took over %d lanes, it asked for %d", p.worker.name, taken, in.MaxLanes)
+	case len(reply.Picks) > in.Limit || chains > in.Room:
+		k.fail("a claim of %s gave %d deliveries in %d chains, it asked for %d in %d", p.worker.name, len(reply.Picks), chains, in.Limit, in.Room)
+	}
+	k.roomsOf(p, in, reply)
+}
+
+// roomsOf judges, handler by handler, what a claim gave.
+func (k *rooms) roomsOf(p *process, in *engine.ClaimInput, reply *engine.ClaimReply) {
+	for _, h := range in.Handlers {
+		chains := 0
+		for i := range reply.Picks {
+			if reply.Picks[i].Lease.After == 0 && reply.Picks[i].Delivery.Handler == h.Name {
+				chains++
+			}
+		}
+		if chains > h.Room {
+			k.fail("a claim of %s gave %d chains of %s, it asked for %d", p.worker.name, chains, h.Name, h.Room)
+		}
+	}
+}
+
+// action counts the lanes that a worker holds after a takeover.
+func (k *rooms) action(_ int64, a protocol.Action) {
+	t, ok := a.(protocol.TakeOver)
+	if !ok {
+		return
+	}
+	held := 1
+	for i := range k.c.facts.lanes {
+		if k.c.facts.lanes[i].holder == t.Holder {
+			held++
+		}
+	}
+	if per := k.c.w.knobs.lanesPerClaim(); held > lanesAtOnce*per {
+		k.fail("%s holds %d lanes, its limit is %d", t.Holder.Short(), held, lanesAtOnce*per)
+	}
+}
+
+// lanesAtOnce bounds the lanes of a worker, in claims' worth: four, and what
+// the last claim adds.
+const lanesAtOnce = 5
