@@ -9,10 +9,10 @@ import (
 )
 
 // asTold checks DoesAsTold: a worker starts no run that it was not granted, none
-// twice under one lease, and none that it was told it lost; what it runs under
-// a lease it was told it lost, it cancels at once; it neither renews nor claims a lane by an epoch
-// that it was told is not its own; and it cancels a run for a reason that is
-// true.
+// twice under one lease, and none that it was told it lost. A run whose lease it
+// was told it lost is cancelled at once. It neither renews nor claims a lane by
+// an epoch that it was told is not its own. A run is cancelled for a timeout only
+// past that, and for a shutdown only when the worker was stopped.
 type asTold struct {
 	unconcerned
 	c *checks

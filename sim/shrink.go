@@ -209,6 +209,10 @@ func (s *shrinker) turnDown() {
 			s.try(candidate)
 		}
 	}
+	if candidate := s.best; candidate.Knobs.Limits != 0 {
+		candidate.Knobs.Limits = 0
+		s.try(candidate)
+	}
 	s.dropFaults()
 }
 
