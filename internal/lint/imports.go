@@ -48,6 +48,7 @@ var table = []row{
 	{dir: "cmd/relaybus", ours: append([]string{"store/...", "internal/..."}, core...), third: []string{anyModule}},
 	{dir: "examples/...", ours: []string{"engine", "store/..."}, third: []string{anyModule}},
 	{dir: "internal/bench", ours: []string{"engine", "engine/protocol", "store/postgres"}, third: []string{"github.com/jackc/pgx/v5"}},
+	{dir: "internal/drive", ours: append([]string{"sim", "store/simstore"}, core...), never: stores},
 	{dir: "internal/lint", ours: []string{"spec/cfg"}},
 	{dir: "internal/picks", ours: core, never: stores},
 	{dir: "internal/mutant"},
