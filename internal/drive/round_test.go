@@ -169,9 +169,34 @@ type worker struct {
 // life is one start of a bus, until its stop. The contexts of its handlers and
 // calls carry it.
 type life struct {
-	running atomic.Int64 // bodies that nobody cancelled
-	bodies  atomic.Int64 // that have not returned
-	calls   atomic.Int64 // that have not returned
+	running map[*int]context.Context // of bodies; under the round's mu
+	bodies  atomic.Int64             // that have not returned
+	calls   atomic.Int64             // that have not returned
+}
+
+func newLife() *life { return &life{running: map[*int]context.Context{}} }
+
+// enter counts a body in. One whose context has ended may have been given up,
+// so that its place is taken by another.
+func (l *life) enter(r *round, ctx context.Context, most int64) (leave func()) {
+	mine := new(int)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l.running[mine] = ctx
+	n := int64(0)
+	for _, c := range l.running {
+		if c.Err() == nil {
+			n++
+		}
+	}
+	if n > most && r.broken == nil {
+		r.broken = fmt.Errorf("after %v: %d handlers run at once, allowed are %d", time.Since(r.began), n, most)
+	}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(l.running, mine)
+	}
 }
 
 type lifeKey struct{}
@@ -182,12 +207,12 @@ func lifeOf(ctx context.Context) *life {
 	if l, ok := ctx.Value(lifeKey{}).(*life); ok {
 		return l
 	}
-	return &life{}
+	return newLife()
 }
 
 // base begins a life.
 func (k *worker) base() context.Context {
-	l := &life{}
+	l := newLife()
 	k.life.Store(l)
 	return context.WithValue(context.Background(), lifeKey{}, l)
 }
@@ -281,11 +306,7 @@ func (k *worker) around(ctx context.Context, info engine.DeliveryInfo, next func
 	l := lifeOf(ctx)
 	l.bodies.Add(1)
 	defer l.bodies.Add(-1)
-	if n := l.running.Add(1); n > k.concurrency {
-		r.fail("%d handlers run at once, allowed are %d", n, k.concurrency)
-	}
-	var once sync.Once
-	leave := func() { once.Do(func() { l.running.Add(-1) }) }
+	leave := l.enter(r, ctx, k.concurrency)
 	defer leave()
 	began := time.Now()
 	r.mu.Lock()
@@ -295,7 +316,6 @@ func (k *worker) around(ctx context.Context, info engine.DeliveryInfo, next func
 	r.mu.Unlock()
 	over := false // under r.mu
 	unwatch := context.AfterFunc(ctx, func() {
-		leave()
 		r.mu.Lock()
 		ended := over
 		if !ended {

@@ -44,6 +44,9 @@ type link struct {
 	*simstore.Store
 	w      *weather
 	closed atomic.Bool // the process is dead: nothing reaches the store
+	// beside, if set, is called once, between a claim that found nothing and its
+	// return: the hint that it causes and the report meet.
+	beside atomic.Pointer[func()]
 }
 
 // weather is how likely calls go wrong, for all links of a round.
@@ -185,7 +188,15 @@ func (k *link) Subscribe(ctx context.Context, in engine.SubscribeInput) (engine.
 }
 
 func (k *link) Claim(ctx context.Context, in engine.ClaimInput) (engine.ClaimReply, error) {
-	return send(ctx, k, "Claim", func(ctx context.Context) (engine.ClaimReply, error) { return k.Store.Claim(ctx, in) })
+	return send(ctx, k, "Claim", func(ctx context.Context) (engine.ClaimReply, error) {
+		reply, err := k.Store.Claim(ctx, in)
+		if len(reply.Picks) == 0 && err == nil {
+			if publish := k.beside.Swap(nil); publish != nil {
+				(*publish)()
+			}
+		}
+		return reply, err
+	})
 }
 
 func (k *link) ExtendLease(ctx context.Context, in engine.ExtendLeaseInput) (engine.ExtendLeaseReply, error) {

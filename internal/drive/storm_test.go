@@ -177,6 +177,12 @@ func (r *round) hints(workers []*worker) {
 		for _, id := range []string{id, beside, "after " + id} {
 			r.begins(id, promptly)
 		}
+		for j := range 3 {
+			id := fmt.Sprintf("meets%d-%d", i, j)
+			meet := func() { k.now(id, "b") }
+			k.link.beside.Store(&meet)
+			r.begins(id, promptly)
+		}
 	}
 	r.drain()
 	r.weather.slow.Store(false)
