@@ -38,6 +38,7 @@ lint: ## the rules of internal/lint over the whole tree
 test: ## all that a change must pass
 	go test ./...
 	go test -C internal/localdb ./...
+	go test -tags relaybus_mutants -count=1 -run '^TestMutants$$' ./internal/drive
 	$(MAKE) lint staticcheck race corpus determinism tlc
 	$(MAKE) seeds N=500
 	go run ./cmd/relaysim mutants -seeds 3000 -enough 2

@@ -1,6 +1,10 @@
 package engine
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/relaybus-go/relaybus/internal/mutant"
+)
 
 // inbox collects what goroutines report until the loop takes it, all at once:
 // one Step for many inputs decides once, and its calls carry more. It is not
@@ -30,6 +34,9 @@ func (b *inbox) take(spare []Input) []Input {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	taken := b.waiting
+	if mutant.On("inbox-drops-second") && len(taken) > 1 {
+		taken = append(taken[:1], taken[2:]...)
+	}
 	b.waiting = spare[:0]
 	return taken
 }

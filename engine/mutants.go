@@ -70,4 +70,17 @@ func init() {
 		{Name: "lost-complete-committed", Says: "a transaction commits although Complete answered LeaseLost"},
 		{Name: "window-lost-at-shutdown", Says: "a stop does not wait for the completions in the window"},
 	}...)
+	mutant.DeclareDriver([]mutant.Info{
+		{Name: "wake-lost-during-claim", Says: "a hint that comes soon after a step, while its claim is under way, is lost"},
+		{Name: "inbox-drops-second", Says: "of reports that come together the second is lost"},
+		{Name: "call-timeout-not-reported", Says: "a call that does not return is not given up at its timeout"},
+		{Name: "cancel-cause-replaced", Says: "a cancelled handler is told of a shutdown, whatever the cause"},
+		{Name: "retire-always-done", Says: "a run that went on to COMMIT counts as retired"},
+		{Name: "timer-dead-after-tick", Says: "the timer is not set again when it fires"},
+		{Name: "handler-publish-does-not-nudge", Says: "what a handler published waits for the poll"},
+		{Name: "worker-not-counted", Says: "a stop does not wait for handlers"},
+		{Name: "task-waits-behind-handler", Says: "a task waits until the handler before it returns"},
+		{Name: "stop-has-no-limit", Says: "a stop waits for whatever hangs"},
+		{Name: "stopped-bus-counts-as-started", Says: "a bus cannot be started after a stop"},
+	}...)
 }

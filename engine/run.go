@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/relaybus-go/relaybus/internal/mutant"
 )
 
 // This is the one file of the package with goroutines, timers and a clock. It
@@ -71,6 +73,9 @@ func (b *Bus[Tx]) begin(ctx context.Context) (*runner, error) {
 	go func() {
 		defer close(r.done)
 		r.loop(ctx)
+		if mutant.On("stopped-bus-counts-as-started") {
+			return
+		}
 		b.mu.Lock()
 		b.runner = nil
 		b.mu.Unlock()
@@ -125,7 +130,11 @@ func newRunner(machine *Machine, base context.Context, cfg Config) *runner {
 		base: context.WithoutCancel(base),
 	}
 	r.watcher = newWatcher(cfg.Observer, r.log)
-	r.workers = newWorkers(r.work.Go, r.execute)
+	spawn := r.work.Go
+	if mutant.On("worker-not-counted") {
+		spawn = func(work func()) { go work() }
+	}
+	r.workers = newWorkers(spawn, r.execute)
 	r.calls, r.cancelCalls = context.WithCancel(r.base)
 	return r
 }
@@ -146,7 +155,13 @@ func (r *runner) loop(ctx context.Context) {
 			r.step(r.receive()...)
 		case <-r.timer.C:
 			r.step(Tick{})
+			if mutant.On("timer-dead-after-tick") {
+				r.timer.Stop()
+			}
 		case <-r.wake:
+			if mutant.On("wake-lost-during-claim") && time.Since(r.now) < 20*time.Millisecond {
+				continue
+			}
 			r.step(Wake{})
 		case <-cancelled:
 			cancelled = nil
@@ -206,11 +221,19 @@ func (r *runner) perform(e Effect) {
 		r.run(e)
 	case CancelRun:
 		if t, ok := r.live[e.ID]; ok {
-			t.cancel(e.Cause)
+			cause := e.Cause
+			if mutant.On("cancel-cause-replaced") {
+				cause = ErrShutdown
+			}
+			t.cancel(cause)
 		}
 	case Retire:
 		t, ok := r.live[e.ID]
-		r.answers = append(r.answers, RunRetired{ID: e.ID, Done: ok && t.ctx.run.Gate.Close()})
+		done := ok && t.ctx.run.Gate.Close()
+		if mutant.On("retire-always-done") {
+			done = true
+		}
+		r.answers = append(r.answers, RunRetired{ID: e.ID, Done: done})
 	case WakeAt:
 		r.timer.Reset(e.After)
 	case Observed:
@@ -240,6 +263,9 @@ func (r *runner) call(c Call) {
 		select {
 		case <-answered:
 		case <-late.C:
+			if mutant.On("call-timeout-not-reported") {
+				return
+			}
 			report(CallReturned{ID: c.ID, Err: fmt.Errorf("%T was given up after %v, its outcome is unknown: %w", c.Input, c.Timeout, context.Cause(ctx))})
 		}
 	})
@@ -288,6 +314,9 @@ func (r *runner) execute(t *task) {
 		r.inbox.put(RunReturned{ID: run.ID, Result: result})
 	}()
 	result = r.machine.executes(&t.ctx)
+	if mutant.On("handler-publish-does-not-nudge") {
+		return
+	}
 	if result.published && (result.Outcome == Committed || result.Outcome == CommitUnknown) {
 		r.nudge()
 		if r.notifier != nil {
@@ -312,7 +341,9 @@ func (r *runner) beginStop(limit time.Duration) {
 		return
 	}
 	r.killAt = at
-	r.kill.Reset(limit)
+	if !mutant.On("stop-has-no-limit") {
+		r.kill.Reset(limit)
+	}
 	grace := handlerGrace(limit)
 	r.step(Stop{Grace: grace, Overtime: (limit - grace) / 2})
 }

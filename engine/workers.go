@@ -1,6 +1,10 @@
 package engine
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/relaybus-go/relaybus/internal/mutant"
+)
 
 // workers execute tasks in their order, each as soon as a processor is free
 // for it, on goroutines that stay: a grown stack is worth keeping.
@@ -67,7 +71,9 @@ func (w *workers) work() {
 			continue
 		}
 		w.first, t.next = t.next, nil
-		w.summon()
+		if !mutant.On("task-waits-behind-handler") {
+			w.summon()
+		}
 		w.mu.Unlock()
 		w.execute(t)
 		w.mu.Lock()
