@@ -180,7 +180,9 @@ func (d *Dispatcher) extendReturned(at Instant, c *call, input ExtendLeaseInput,
 	d.heard(at, reply.Now)
 	for i, id := range input.Lanes {
 		if reply.Verdicts[i] == LeaseLost {
-			if !d.givingBack(id) { // then its Relinquish overtook this call
+			if d.givingBack(id) { // and its Relinquish overtook this call
+				d.forgetLane(id)
+			} else {
 				d.loseLane(at, id)
 			}
 			continue

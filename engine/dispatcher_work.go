@@ -19,7 +19,7 @@ func (d *Dispatcher) claimDue(at Instant, room int) bool {
 	if d.claim.retry.due(at) {
 		return true
 	}
-	if d.claim.retry.tries > 0 {
+	if d.claim.retry.tries > 0 || room == 0 { // without room only an abandoned claim is asked after, with each poll
 		return false
 	}
 	if d.claim.woken || d.claim.goesOn || d.suspectsDue() {
@@ -78,7 +78,7 @@ func (d *Dispatcher) beginRound(at Instant) {
 // noteLeft notes of which handlers a claim may have left work behind: it had no
 // room for them, granted some, or did not look everywhere.
 func (d *Dispatcher) noteLeft(input *ClaimInput, reply *ClaimReply) {
-	d.claim.unasked -= len(input.Held)
+	d.claim.unasked = min(d.claim.unasked-len(input.Held), len(d.lanes)) // some may be gone by now
 	granted := len(reply.Picks)
 	d.claim.goesOn = granted == 0 && d.claim.unasked > 0 && !mutant.On("round-ends-early")
 	cut := granted >= min(input.Limit, input.Room) || granted > 0 && d.claim.unasked > 0 || d.searchWasCut(input, reply)
@@ -96,9 +96,14 @@ func (d *Dispatcher) noteLeft(input *ClaimInput, reply *ClaimReply) {
 }
 
 // searchWasCut reports whether a claim took as many lanes as it might, or might
-// take none although this worker may hold more: others may have work too.
+// take none although this worker may hold more: others may have work too. One
+// that gave nothing and went back does not count, or a worker would take it again
+// and again without a pause.
 func (d *Dispatcher) searchWasCut(input *ClaimInput, reply *ClaimReply) bool {
-	taken := len(reply.GivenBack)
+	taken := 0
+	if mutant.On("given-back-taken-again") {
+		taken = len(reply.GivenBack)
+	}
 	for i := range reply.Lanes {
 		if reply.Lanes[i].TakenOver {
 			taken++

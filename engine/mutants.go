@@ -14,6 +14,7 @@ func init() {
 		{Name: "suspects-not-counted", Says: "a worker that runs a suspect asks for another"},
 		{Name: "unknown-lanes-wait-for-handlers", Says: "a stop asks for the lanes of an abandoned claim only when the last handler returned"},
 		{Name: "lost-runs-take-no-slot", Says: "a run whose lease was lost does not count against Concurrency while it goes on"},
+		{Name: "given-back-taken-again", Says: "a lane that gives nothing is taken over and given back again and again, without a pause"},
 		{Name: "slots-not-shared", Says: "one handler may take every slot, and the others wait for it"},
 		{Name: "freed-room-wakes-nobody", Says: "a handler's limit held work back, and a run that ends does not ask for it"},
 		{Name: "suspects-end-wakes-nobody", Says: "one suspect held others back, and its end does not ask for them"},

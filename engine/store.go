@@ -153,7 +153,8 @@ func (in *ClaimInput) SearchFrom(lanes int) int {
 	if in.Behind != 0 {
 		return (int(in.Behind) + 1) % lanes
 	}
-	return int((uint64(binary.LittleEndian.Uint32(in.Holder[:])) + uint64(in.Number)) % uint64(lanes))
+	// A claim takes two numbers: halved, or it would begin at every other lane only.
+	return int((uint64(binary.LittleEndian.Uint32(in.Holder[:])) + uint64(in.Number)/2) % uint64(lanes))
 }
 
 // Picked is a delivery that a claim granted, with its event.

@@ -42,6 +42,14 @@ func (k *asTold) starting(r *handlerRun) {
 	g.run, r.grant = r, g
 }
 
+// notBegun notes that a run's transaction did not begin: it may be started again
+// under the same lease.
+func (k *asTold) notBegun(r *handlerRun) {
+	if g := r.grant; g != nil && g.cancel == nil {
+		g.run, g.timedOut = nil, false
+	}
+}
+
 // cancels notes that a worker cancels a run, which may have returned already.
 func (k *asTold) cancels(p *process, e engine.CancelRun) {
 	r := p.runOf(e.ID)

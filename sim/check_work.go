@@ -69,6 +69,7 @@ type patience struct {
 	passedOver []int         // by lane: claims in a row that did not name it
 	sent       protocol.Time // of the last claim
 	granted    int           // runs that it stated or brought
+	fruitless  int           // claims in a row that gave nothing
 }
 
 // avoidance is a lane that a worker leaves to others.
@@ -291,6 +292,7 @@ func (k *conserving) sends(p *process, input any) {
 		if a.began == 0 {
 			a.began = now
 		}
+		k.judgePause(p)
 		k.avoids(p, claim.Avoid)
 		k.judgeTurns(p, &claim)
 		k.judgeIdle(p, &claim)
@@ -370,7 +372,7 @@ func (k *conserving) judgeIdle(p *process, in *engine.ClaimInput) {
 		if t.how != "" && !k.askedSince(p, t.learnt) {
 			k.judge(p, d, max(t.since, t.learnt), 0, "although "+t.how)
 		}
-		k.judge(p, d, t.since, k.c.w.poll(), "longer than a poll")
+		k.judge(p, d, k.seen(p, d, t.since), k.c.w.poll(), "longer than a poll")
 	}
 }
 
@@ -391,7 +393,7 @@ func (k *conserving) rounds(p *process) int {
 func (k *conserving) judge(p *process, d *deliveryFacts, since protocol.Time, allowed time.Duration, what string) {
 	idle, late, claims := p.patience.idle(since)
 	slack := late + time.Duration(1+claims)*p.linger() + k.c.w.poll()/16 + 2*k.c.w.unit()
-	if idle <= allowed+slack {
+	if idle <= allowed+slack || k.foreign(p, d) || k.crowded(p, d) {
 		return
 	}
 	if walks := k.walks(d); walks > 1 {
@@ -435,6 +437,9 @@ func (k *conserving) undisturbed(p *process) bool {
 func (k *conserving) judgeClaim(p *process, in *engine.ClaimInput, reply *engine.ClaimReply) {
 	a := &p.patience
 	a.granted += len(reply.Picks)
+	if a.fruitless++; len(reply.Picks) > 0 {
+		a.fruitless = 0
+	}
 	cut := len(reply.Picks) >= min(in.Limit, in.Room)
 	for i := range in.Handlers {
 		h := k.c.w.handlerNamed(in.Handlers[i].Name)
@@ -461,7 +466,7 @@ func (k *conserving) judgeClaim(p *process, in *engine.ClaimInput, reply *engine
 			continue
 		}
 		t := k.waits(p, d, in)
-		if t.why != "" || t.since >= a.sent || !k.looksAt(p, k.laneOf(d), in) || gives(reply, k.laneOf(d)) {
+		if t.why != "" || k.seen(p, d, t.since) >= a.sent || !k.looksAt(p, k.laneOf(d), in) || gives(reply, k.laneOf(d)) {
 			continue
 		}
 		m := k.row(d.id)
@@ -469,7 +474,7 @@ func (k *conserving) judgeClaim(p *process, in *engine.ClaimInput, reply *engine
 			m.missing, m.missed = uint8(p.worker.id), 0
 		}
 		m.missed, m.missedAt = m.missed+1, a.sent
-		if most := k.claimsToGrant(p, k.laneOf(d)); m.missed > most && k.walks(d) == 1 {
+		if most := k.claimsToGrant(p, k.laneOf(d)); m.missed > most && k.walks(d) == 1 && !k.foreign(p, d) && !k.crowded(p, d) {
 			k.c.fail(k.name(), k.name(), "#%d %s key %q lane %d could be claimed by %s for %v, and %d claims with room for it granted it not (allowed: %d)%v",
 				d.id, d.handler, d.key, k.laneOf(d), p.worker.short(), k.c.w.now.Sub(t.since), m.missed, most, p)
 		}
@@ -513,6 +518,19 @@ func named(lanes []engine.LaneEpoch, id protocol.LaneID) bool {
 		}
 	}
 	return false
+}
+
+// judgePause judges whether a worker whose claims give nothing pauses between them.
+func (k *conserving) judgePause(p *process) {
+	a := &p.patience
+	last := &a.idles[(a.next+len(a.idles)-1)%len(a.idles)]
+	if last.to.Sub(last.from) > k.c.w.unit() || a.hinted >= last.from {
+		a.fruitless = 0
+		return
+	}
+	if most := 8 + k.c.w.knobs.Lanes; a.fruitless > most {
+		k.c.fail(k.name(), k.name(), "%s sends claim after claim without a pause, and the last %d gave nothing (allowed: %d)%v", p.worker.short(), a.fruitless, most, p)
+	}
 }
 
 // judgeTurns judges whether every lane that the worker holds has its turn.

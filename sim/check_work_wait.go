@@ -74,9 +74,6 @@ func (k *conserving) claimable(p *process, d *deliveryFacts, row *protocol.Deliv
 	a := &p.patience
 	m := k.row(d.id)
 	ready := max(due, m.touched, k.leapt, free)
-	if d.queue == nil && k.c.facts.lane(row.Lane).holder == p.holder {
-		ready = max(ready, m.touched.Add(picks.FullEvery)) // it may have come below the watermark
-	}
 	if d.queue != nil {
 		q := k.key(d.queue)
 		if q.by == p && q.passed >= ready && q.passed < q.touched {
@@ -221,6 +218,47 @@ func (k *conserving) holds(p *process) (n int) {
 		}
 	}
 	return n
+}
+
+// seen returns when each search of a holder sees a delivery that it could claim
+// since then: one without a key may lie below the watermark until the next full
+// search.
+func (k *conserving) seen(p *process, d *deliveryFacts, since protocol.Time) protocol.Time {
+	if d.queue == nil && k.c.facts.lane(k.laneOf(d)).holder == p.holder {
+		return since.Add(picks.FullEvery)
+	}
+	return since
+}
+
+// crowded reports whether deliveries of handlers with a limit of their own may fill
+// what a search reads of the lane. It knows which handlers have room, and not how
+// much: a known gap (CORRECTNESS.md).
+func (k *conserving) crowded(p *process, d *deliveryFacts) bool {
+	lane, n := k.laneOf(d), 0
+	for _, o := range k.c.facts.deliveries {
+		if o == nil || o == d || o.fate != pending {
+			continue
+		}
+		if h := k.c.w.handlerNamed(o.handler); h != nil && h.limit(p) < p.concurrency() && k.laneOf(o) == lane {
+			n++
+		}
+	}
+	return n >= picks.LeastPerLane-1
+}
+
+// foreign reports whether the lane of a delivery has work that the worker lacks the
+// handler of: it leaves such a lane to others.
+func (k *conserving) foreign(p *process, d *deliveryFacts) bool {
+	lane := k.laneOf(d)
+	for _, o := range k.c.facts.deliveries {
+		if o == nil || o.fate != pending {
+			continue
+		}
+		if h := k.c.w.handlerNamed(o.handler); h != nil && p.handlers&(1<<h.index) == 0 && k.laneOf(o) == lane {
+			return true
+		}
+	}
+	return false
 }
 
 // walks is how many claims a holder needs to see every head of a key in the lane

@@ -205,6 +205,7 @@ func (r *handlerRun) returned() {
 	r.over = true
 	if r.result.Outcome == engine.NotBegun {
 		r.p.harm() // it keeps its slot, and waits
+		r.p.w.checks.told.notBegun(r)
 	}
 	r.p.w.checks.conserving.over(r)
 	r.p.w.checks.deadlines.over(r)
