@@ -18,6 +18,7 @@ type claimPlan struct {
 	lingers   alarm      // until when known work waits for a fuller claim
 	unasked   int        // held lanes that this round did not ask yet
 	goesOn    bool       // the round goes on with them: what was asked gave nothing
+	gaveBack  []LaneID   // taken over for nothing since the last pause
 	abandoned bool       // an earlier Claim or Relinquish has an unknown outcome
 	// doubt is the store time up to which an abandoned Claim or Relinquish
 	// may still be applied: its not-after.
@@ -222,7 +223,7 @@ func (d *Dispatcher) claimReturned(at Instant, c *call, input ClaimInput, in Cal
 	d.adoptPicks(at, c.sent, reply.Picks, input.Limit)
 	d.planNextClaim(at)
 	d.noteLeft(&input, reply)
-	if mutant.On("wake-lost-during-claim") {
+	if mutant.On("wake-forgotten-by-claim") {
 		d.claim.woken = false
 	}
 }

@@ -27,7 +27,7 @@ func (d *Dispatcher) Hash() uint64 {
 		h.int(int64(tick))
 	}
 	h.int(int64(d.away), int64(d.probe.tries), int64(d.probe.next.Mono))
-	h.int(int64(d.claim.cursor), int64(d.claim.behind), int64(d.claim.retry.tries), int64(d.claim.retry.next.Mono), int64(d.claim.unasked))
+	h.int(int64(d.claim.cursor), int64(d.claim.behind), int64(d.claim.retry.tries), int64(d.claim.retry.next.Mono), int64(d.claim.unasked), int64(len(d.claim.gaveBack)))
 	for i := range d.cfg.Handlers {
 		h.bool(d.cfg.Handlers[i].short)
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/relaybus-go/relaybus/internal/mutant"
@@ -69,6 +70,9 @@ func (d *Dispatcher) beginRound(at Instant) {
 	if !d.claim.goesOn || some || d.claim.woken || d.suspectsDue() || d.claim.retry.due(at) {
 		d.claim.unasked = len(d.lanes)
 	}
+	if d.claim.woken || d.claim.retry.due(at) {
+		d.claim.gaveBack = nil
+	}
 	d.claim.woken, d.claim.more, d.claim.goesOn, d.claim.lingers = false, false, false, alarm{}
 	for _, c := range d.chains {
 		c.passed = true
@@ -96,16 +100,20 @@ func (d *Dispatcher) noteLeft(input *ClaimInput, reply *ClaimReply) {
 }
 
 // searchWasCut reports whether a claim took as many lanes as it might, or might
-// take none although this worker may hold more: others may have work too. One
-// that gave nothing and went back does not count, or a worker would take it again
-// and again without a pause.
+// take none although this worker may hold more: others may have work too. A lane
+// that gave nothing and went back counts once until the next pause: after a
+// crash there are many that have merely expired, but one that is a candidate
+// each time must not be taken again and again.
 func (d *Dispatcher) searchWasCut(input *ClaimInput, reply *ClaimReply) bool {
 	taken := 0
-	if mutant.On("given-back-taken-again") {
-		taken = len(reply.GivenBack)
-	}
 	for i := range reply.Lanes {
 		if reply.Lanes[i].TakenOver {
+			taken++
+		}
+	}
+	for _, l := range reply.GivenBack {
+		if !slices.Contains(d.claim.gaveBack, l.Lane) || mutant.On("given-back-taken-again") {
+			d.claim.gaveBack = append(d.claim.gaveBack, l.Lane)
 			taken++
 		}
 	}

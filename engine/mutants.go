@@ -20,7 +20,7 @@ func init() {
 		{Name: "suspects-end-wakes-nobody", Says: "one suspect held others back, and its end does not ask for them"},
 		{Name: "held-key-wakes-nobody", Says: "a run held its key back from a claim, and its end does not ask for it"},
 		{Name: "round-ends-early", Says: "a claim that gives nothing ends the round, although held lanes were not asked"},
-		{Name: "wake-lost-during-claim", Says: "a hint that comes while a claim is under way is forgotten"},
+		{Name: "wake-forgotten-by-claim", Says: "a hint that comes while a claim is under way is forgotten with its answer"},
 		{Name: "lane-cursor-stands-still", Says: "each claim asks the same held lanes"},
 		{Name: "lanes-avoided-for-ever", Says: "a lane that was given back for its foreign work is never a candidate again"},
 		{Name: "due-time-forgotten", Says: "a delivery that this worker put off waits for a poll when it is due"},
