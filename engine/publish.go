@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/relaybus-go/relaybus/engine/protocol"
+	"github.com/relaybus-go/relaybus/internal/mutant"
 )
 
 // Message is an event to be published.
@@ -228,7 +229,14 @@ func (b *Bus[Tx]) event(m Message) (protocol.Event, error) {
 }
 
 func (m Message) due() Due {
-	if m.At.IsZero() {
+	switch {
+	case mutant.On("delay-dropped"):
+		return Due{}
+	case mutant.On("delay-doubled"):
+		return Due{Delay: 2 * m.Delay}
+	case mutant.On("at-in-seconds") && !m.At.IsZero():
+		return Due{At: StoreTime(m.At.Unix())}
+	case m.At.IsZero():
 		return Due{Delay: m.Delay}
 	}
 	return Due{At: StoreTime(m.At.UnixNano())}

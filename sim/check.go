@@ -112,6 +112,7 @@ func (c *checks) init(w *world) {
 		c.told,
 		&members{c: c},
 		c.granted,
+		&due{c: c},
 		&neighbours{c: c},
 		&deadLetters{c: c},
 		&repeats{c: c},

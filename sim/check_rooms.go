@@ -36,35 +36,30 @@ func (k *rooms) started(r *handlerRun) {
 			same++
 		}
 	}
-	w := k.c.w
 	switch limit := r.handler.concurrency; {
-	case all > w.knobs.Concurrency:
-		k.fail("%s runs %d handlers at once, its limit is %d", r.p.worker.name, all, w.knobs.Concurrency)
+	case all > r.p.concurrency():
+		k.fail("%s runs %d handlers at once, its limit is %d", r.p.worker.name, all, r.p.concurrency())
 	case limit > 0 && same > limit:
 		k.fail("%s runs %d of %s at once, its limit is %d", r.p.worker.name, same, r.handler.name, limit)
 	}
 }
 
-// lanesPerClaim is how many lanes a worker asks for at once.
-func (k *Knobs) lanesPerClaim() int { return 1 + (k.Lanes-1)/2 }
-
 // claiming judges what a claim asks for.
 func (k *rooms) claiming(p *process, in *engine.ClaimInput) {
-	knobs := &k.c.w.knobs
-	lanes := knobs.lanesPerClaim()
+	lanes := p.lanesPerClaim()
 	switch {
 	case in.MaxLanes > lanes || len(in.Held) > lanes:
 		k.fail("%s claims from %d lanes and %d new ones, its limit is %d", p.worker.name, len(in.Held), in.MaxLanes, lanes)
-	case in.Room > knobs.Concurrency || in.Limit > knobs.Batch:
-		k.fail("%s claims %d chains and %d deliveries, its limits are %d and %d", p.worker.name, in.Room, in.Limit, knobs.Concurrency, knobs.Batch)
-	case len(in.Running) > k.buffered() && in.Limit > 0:
-		k.fail("%s claims while it has %d deliveries, its limit is %d", p.worker.name, len(in.Running), k.buffered())
+	case in.Room > p.concurrency() || in.Limit > p.batch():
+		k.fail("%s claims %d chains and %d deliveries, its limits are %d and %d", p.worker.name, in.Room, in.Limit, p.concurrency(), p.batch())
+	case len(in.Running) > k.buffered(p) && in.Limit > 0:
+		k.fail("%s claims while it has %d deliveries, its limit is %d", p.worker.name, len(in.Running), k.buffered(p))
 	}
 }
 
 // buffered is how many granted deliveries a worker may have before it claims
 // more.
-func (k *rooms) buffered() int { return 2*k.c.w.knobs.Concurrency + k.c.w.knobs.Batch }
+func (k *rooms) buffered(p *process) int { return 2*p.concurrency() + p.batch() }
 
 // claimed judges what a claim gave.
 func (k *rooms) claimed(p *process, in *engine.ClaimInput, reply *engine.ClaimReply) {

@@ -65,7 +65,7 @@ func (k *asTold) cancels(p *process, e engine.CancelRun) {
 
 // cancelling judges why a run is cancelled.
 func (k *asTold) cancelling(r *handlerRun, cause error) {
-	timeout := int64(k.c.w.knobs.Timeout) * int64(k.c.w.knobs.Lease)
+	timeout := int64(r.handler.timeout())
 	ran := int64(r.p.clock.read(k.c.w.now).Mono - r.began)
 	switch {
 	case errors.Is(cause, engine.ErrHandlerTimeout):

@@ -53,7 +53,7 @@ func (h *handlerSpec) register(bus *engine.Bus[*simstore.Tx]) error {
 
 // timeout is how long a run may take.
 func (h *handlerSpec) timeout() time.Duration {
-	return time.Duration(h.w.knobs.Timeout) * h.w.knobs.Lease
+	return h.w.knobs.timeoutOf(h.index)
 }
 
 func (h *handlerSpec) run(ctx context.Context, e engine.Event[[]byte]) error {

@@ -48,6 +48,18 @@ type Knobs struct {
 	Split bool
 	// SameName: all workers have the same owner name.
 	SameName bool
+	// Uneven: handlers have limits, and workers sizes, of their own.
+	Uneven bool
+	// Delays: some events are put off.
+	Delays bool
+	// Backlog: no worker is up while the events are published.
+	Backlog bool
+	// LanesPerClaim bounds what one claim takes over; 0: half of the lanes.
+	LanesPerClaim int
+	// Gather is how many completions share a write; 0: one more than Batch.
+	Gather int
+	// Retention says which ages the workers delete from; 0: nothing.
+	Retention int
 	// Hints: publishers wake workers.
 	Hints bool
 	// Steps bounds the safety phase.
@@ -70,6 +82,7 @@ func (k *Knobs) odds(r *rand.Rand) []uint32 {
 	odds[LabelTimer] = always / 16
 	odds[LabelWork] = always / 2
 	odds[LabelOutcome] = uint32(r.IntN(3)) * always / 50
+	odds[LabelDelay] = always / 3
 	odds[LabelWake] = uint32(r.IntN(2)) * always / 4
 	weights := weightings[r.IntN(len(weightings))]
 	for i, kind := range faults.All() {
@@ -134,6 +147,7 @@ func drawKnobs(r *rand.Rand, set faults.Set) Knobs {
 	k.SameName = r.IntN(4) == 0
 	k.Hints = r.IntN(3) > 0
 	k.Limits = drawLimits(r, k.Handlers)
+	drawInputs(r, &k)
 	return k
 }
 

@@ -30,6 +30,7 @@ const (
 	LabelJitter
 	LabelType
 	LabelKey
+	LabelDelay
 	LabelBatch
 	LabelGap
 	LabelWork
@@ -73,6 +74,7 @@ func buildLabels() []labelInfo {
 		LabelJitter:    {"latency.jitter", schedule, byWorker, "the jitter of polls, retries and backoff"},
 		LabelType:      {"publish.type", workload, byEvent, "the type of an event"},
 		LabelKey:       {"publish.key", workload, byEvent, "the key of an event"},
+		LabelDelay:     {"publish.delay", workload, byEvent, "how long an event is put off"},
 		LabelBatch:     {"publish.batch", workload, byBatch, "events in one transaction"},
 		LabelGap:       {"publish.gap", workload, byBatch, "the pause before a transaction"},
 		LabelWork:      {"handler.work", handlers, byRun, "how long a run of a handler takes"},

@@ -83,6 +83,9 @@ func (w *world) nextBatch() (b batch, ok bool) {
 
 // gap draws the pause before a transaction.
 func (w *world) gap(number int) time.Duration {
+	if w.knobs.Backlog {
+		return 0
+	}
 	gaps := [...]time.Duration{0, 1, 10, 50, 200, 500, 1000, 2500}
 	return w.unit() * gaps[w.tape.Choose(len(gaps), LabelGap, number)]
 }
@@ -100,6 +103,7 @@ func (w *world) drawEvent(i int) engine.Message {
 			m.Key = "k" + strconv.Itoa(key)
 		}
 	}
+	w.due(&m, i)
 	return m
 }
 
@@ -109,9 +113,12 @@ func typeName(i int) string { return "type" + strconv.Itoa(i) }
 // false while it is not published.
 func (p *plan) message(i int) (engine.Message, bool) {
 	if p.recorded != nil {
+		if i < 0 {
+			return engine.Message{}, false
+		}
 		return p.recorded[i].message, i < p.next
 	}
-	if i >= len(p.drawn) {
+	if i < 0 || i >= len(p.drawn) {
 		return engine.Message{}, false
 	}
 	return p.drawn[i], true

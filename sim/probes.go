@@ -28,6 +28,10 @@ var (
 	probeLostTakeover = probe.New("sim: the commit of a takeover was lost")
 	// An old worker may hold a lease on the id, which is another delivery now.
 	probeReissued = probe.New("sim: a delivery id was issued again to another event")
+	// Its handlers get it no sooner than its message says.
+	probeDelayed = probe.New("sim: an event was put off")
+	// Everything is published before anybody claims.
+	probeBacklog = probe.New("sim: a backlog built up while no worker was up")
 	// A worker that lost its lease learns of it late; tokens keep its run from counting.
 	probeOverlap = probe.New("sim: two runs of one delivery overlapped")
 )

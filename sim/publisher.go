@@ -39,6 +39,7 @@ func (p *publisher) start() {
 func (w *world) published() {
 	w.publishing--
 	w.changed = true
+	w.letGo()
 }
 
 // run publishes until the plan is through.
@@ -57,13 +58,17 @@ func (p *publisher) run() {
 	}
 }
 
-// awaitSubscriptions waits, with a recorded workload, until every handler is
-// subscribed, so that each event has all its deliveries.
+// awaitSubscriptions waits, with a recorded workload or for a backlog, until
+// every handler is subscribed, so that each event has all its deliveries.
 func (p *publisher) awaitSubscriptions(t *task) {
 	w := p.w
-	for w.plan.recorded != nil && w.checks.facts.subscribed < len(w.plan.types)*len(w.handlers) {
+	if w.plan.recorded == nil && !w.knobs.Backlog {
+		return
+	}
+	for w.checks.facts.subscribed < w.subscriptions() && !w.stopPublishing {
 		t.sleep(w.knobs.Lease / 16)
 	}
+	w.holdBack()
 }
 
 // publish does what the batch's plan says, and tries until a COMMIT is

@@ -303,6 +303,12 @@ var knobFields = []knobField{
 	boolKnob("steady", func(k *Knobs) *bool { return &k.Steady }),
 	boolKnob("split", func(k *Knobs) *bool { return &k.Split }),
 	boolKnob("samename", func(k *Knobs) *bool { return &k.SameName }),
+	boolKnob("uneven", func(k *Knobs) *bool { return &k.Uneven }),
+	boolKnob("delays", func(k *Knobs) *bool { return &k.Delays }),
+	boolKnob("backlog", func(k *Knobs) *bool { return &k.Backlog }),
+	intKnob("lanesperclaim", func(k *Knobs) *int { return &k.LanesPerClaim }, 0, MaxLanes),
+	intKnob("gather", func(k *Knobs) *int { return &k.Gather }, 0, 1000),
+	intKnob("retention", func(k *Knobs) *int { return &k.Retention }, 0, retentions),
 	boolKnob("hints", func(k *Knobs) *bool { return &k.Hints }),
 	intKnob("steps", func(k *Knobs) *int { return &k.Steps }, 1, MaxSteps),
 }

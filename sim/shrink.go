@@ -196,9 +196,19 @@ func (s *shrinker) turnDown() {
 	for _, field := range counts {
 		s.reduce(field)
 	}
+	for _, field := range [...]func(*Knobs) *int{
+		func(k *Knobs) *int { return &k.LanesPerClaim },
+		func(k *Knobs) *int { return &k.Gather },
+		func(k *Knobs) *int { return &k.Retention },
+	} {
+		s.zero(field)
+	}
 	switches := []func(*Knobs) *bool{
 		func(k *Knobs) *bool { return &k.History },
 		func(k *Knobs) *bool { return &k.Split },
+		func(k *Knobs) *bool { return &k.Uneven },
+		func(k *Knobs) *bool { return &k.Delays },
+		func(k *Knobs) *bool { return &k.Backlog },
 		func(k *Knobs) *bool { return &k.AsyncClaims },
 		func(k *Knobs) *bool { return &k.Hints },
 	}
@@ -232,6 +242,15 @@ func (s *shrinker) reduce(field func(*Knobs) *int) {
 		if !smaller {
 			return
 		}
+	}
+}
+
+// zero takes a count away whose 0 means what most runs do.
+func (s *shrinker) zero(field func(*Knobs) *int) {
+	candidate := s.best
+	if n := field(&candidate.Knobs); *n != 0 {
+		*n = 0
+		s.try(candidate)
 	}
 }
 

@@ -106,6 +106,7 @@ const jitterGrain = 16
 // newBus makes the bus of a worker's next life.
 func (w *world) newBus(c *client, k *worker) (*engine.Bus[*simstore.Tx], error) {
 	cfg := w.config(k.name)
+	w.knobs.uneven(&cfg, k.id)
 	cfg.Group = k.groupName
 	cfg.NewHolder = func() protocol.Holder { return holderOf(k.id, k.lives) }
 	cfg.Jitter = func(n int64) int64 {
@@ -137,7 +138,7 @@ func (w *world) config(owner string) engine.Config {
 		Concurrency:     k.Concurrency,
 		ClaimLimit:      k.Batch,
 		LanesPerClaim:   k.lanesPerClaim(),
-		CompletionBatch: 1 + k.Batch,
+		CompletionBatch: k.completionBatch(),
 		Logger:          w.discard,
 	}
 }
@@ -147,8 +148,8 @@ func (w *world) window() time.Duration { return min(w.knobs.Window, w.knobs.Leas
 
 // lanesPerClaim, concurrency and limit are what the process was configured with.
 func (p *process) lanesPerClaim() int { return p.w.knobs.lanesPerClaim() }
-func (p *process) batch() int         { return p.w.knobs.Batch }
-func (p *process) concurrency() int   { return p.w.knobs.Concurrency }
+func (p *process) batch() int         { return p.w.knobs.batchOf(p.worker.id) }
+func (p *process) concurrency() int   { return p.w.knobs.concurrencyOf(p.worker.id) }
 
 // limit is how many runs of the handler may go on at once in a process.
 func (h *handlerSpec) limit(p *process) int {

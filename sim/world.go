@@ -51,6 +51,7 @@ type world struct {
 	processes      []*process // all lives, for reports
 	publishing     int        // publishers at work
 	stopPublishing bool
+	heldBack       bool       // the workers wait until everything is published
 	racer          *publisher // publishes beside the others
 	slowness       []uint8    // per client, with Knobs.Steady
 
@@ -119,7 +120,7 @@ func (w *world) populate() {
 	for i := range k.Handlers {
 		h := &handlerSpec{
 			w: w, index: i, events: []string{typeName(i % k.Types)}, name: "handler" + string(rune('a'+i)),
-			transactional: i%2 == 1, maxAttempts: k.MaxAttempts, stubborn: k.Stubborn&(1<<i) != 0,
+			transactional: i%2 == 1, maxAttempts: k.attemptsOf(i), stubborn: k.Stubborn&(1<<i) != 0,
 			concurrency: k.Limits >> (2 * i) & 3,
 		}
 		if i < 2 && k.Types > 1 {
