@@ -42,6 +42,8 @@ func init() {
 		{Name: "follower-given-head-event", Says: "a follower of a chain is given the event of its head"},
 		{Name: "attempt-counts-takeovers", Says: "the attempt that a handler is told counts takeovers twice"},
 		{Name: "attempt-off-by-one", Says: "the attempt that a handler is told counts from 0"},
+		{Name: "full-lanes-kept", Says: "a worker that may take no further lane gives none back"},
+		{Name: "retention-ages-swapped", Says: "dead letters go by the age of events, and events by that of dead letters"},
 		{Name: "delay-dropped", Says: "a message that is put off is due at once"},
 		{Name: "delay-doubled", Says: "a message is put off twice as long as it says"},
 		{Name: "at-in-seconds", Says: "the time of a message is taken in seconds, which has always passed"},

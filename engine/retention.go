@@ -1,6 +1,10 @@
 package engine
 
-import "time"
+import (
+	"time"
+
+	"github.com/relaybus-go/relaybus/internal/mutant"
+)
 
 // Retention is what a bus deletes by itself, by [Operator.Purge], from time to
 // time. The zero value deletes nothing: an operator does, or nobody.
@@ -27,6 +31,9 @@ const (
 func (r Retention) on() bool { return r.DeadAfter > 0 || r.EventsAfter > 0 || r.HistoryAfter > 0 }
 
 func (r Retention) input() PurgeInput {
+	if mutant.On("retention-ages-swapped") {
+		r.DeadAfter, r.EventsAfter = r.EventsAfter, r.DeadAfter
+	}
 	return PurgeInput{DeadAfter: r.DeadAfter, EventsAfter: r.EventsAfter, HistoryAfter: r.HistoryAfter, Yield: true}
 }
 

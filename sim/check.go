@@ -79,6 +79,9 @@ type checks struct {
 	outcomes   *outcomes
 	rooms      *rooms
 	told       *asTold
+	ages       *ages
+	filtered   *filtered
+	looks      *looks
 }
 
 func (c *checks) init(w *world) {
@@ -93,6 +96,8 @@ func (c *checks) init(w *world) {
 	c.given, c.grants = &given{c: c}, newGrants(c)
 	c.rooms = &rooms{c: c}
 	c.outcomes, c.told = &outcomes{c: c}, &asTold{c: c}
+	c.ages = &ages{c: c, died: map[protocol.DeliveryID]protocol.Time{}, published: map[string]protocol.Time{}}
+	c.filtered, c.looks = &filtered{c: c}, &looks{c: c}
 	c.all = []checker{
 		c.ends,
 		c.effects,
@@ -113,6 +118,9 @@ func (c *checks) init(w *world) {
 		&members{c: c},
 		c.granted,
 		&due{c: c},
+		c.ages,
+		c.filtered,
+		c.looks,
 		&neighbours{c: c},
 		&deadLetters{c: c},
 		&repeats{c: c},

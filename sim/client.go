@@ -24,8 +24,9 @@ type client struct {
 	serving int
 	served  protocol.Time
 
-	pool    connections
-	reserve connections // for calls about leases
+	pool            connections
+	reserve         connections // for calls about leases
+	engine.Operator             // of it a bus calls Purge alone; the rest is nil
 }
 
 var _ engine.TxStore[*simstore.Tx] = (*client)(nil)
@@ -176,6 +177,17 @@ func (c *client) Release(ctx context.Context, in engine.ReleaseInput) (engine.Re
 // Relinquish implements [engine.Store].
 func (c *client) Relinquish(ctx context.Context, in engine.RelinquishInput) (engine.RelinquishReply, error) {
 	return roundTrip(c, ctx, callRelinquish, in, (*simstore.Store).Relinquish)
+}
+
+// Purge implements [engine.Operator].
+func (c *client) Purge(ctx context.Context, in engine.PurgeInput) (engine.PurgeReply, error) {
+	reply, err := roundTrip(c, ctx, callPurge, in, func(s *simstore.Store, ctx context.Context, in engine.PurgeInput) (engine.PurgeReply, error) {
+		return c.w.purge(s, c.w.knobs.retention(), func() (engine.PurgeReply, error) { return s.Purge(ctx, in) })
+	})
+	if err == nil && reply.Dead+reply.Events+reply.History > 0 {
+		probeRetained.Hit()
+	}
+	return reply, err
 }
 
 // openTx is a transaction that a task has open.

@@ -91,7 +91,12 @@ func (w *world) Requeue(n int) bool {
 	if len(dead) == 0 || w.down {
 		return false
 	}
+	way := w.tape.Choose(filters, LabelFilter, 0)
 	t := w.spawn(operatorRole, operatorClient, func() {
+		if way != byIDs {
+			w.requeueBy(way, n, dead[len(dead)-1])
+			return
+		}
 		operate(w, (*simstore.Store).Requeue, engine.RequeueInput{IDs: dead}) // an error leaves them dead
 	})
 	t.start()
@@ -103,10 +108,14 @@ func (w *world) Purge(quarters int) bool {
 	if w.down {
 		return false
 	}
-	age := w.knobs.Lease * time.Duration(quarters) / 4
+	ages := agesOf(w.tape.Choose(len(multiplesOfAge), LabelAges, 0), w.knobs.Lease*time.Duration(quarters)/4)
 	t := w.spawn(operatorRole, operatorClient, func() {
 		// An error leaves the rest for the next time.
-		done, _ := operate(w, (*simstore.Store).Purge, engine.PurgeInput{DeadAfter: age, EventsAfter: age, HistoryAfter: age, Batch: 3})
+		done, _ := w.purge(w.store, ages, func() (engine.PurgeReply, error) {
+			return operate(w, (*simstore.Store).Purge, engine.PurgeInput{
+				DeadAfter: ages.DeadAfter, EventsAfter: ages.EventsAfter, HistoryAfter: ages.HistoryAfter, Batch: 3,
+			})
+		})
 		if done.Dead+done.Events+done.History+done.Swept > 0 {
 			w.faultWorked(faultPurge)
 		}

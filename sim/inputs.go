@@ -142,6 +142,17 @@ func (k *Knobs) retention() (r engine.Retention) {
 	return r
 }
 
+// multiplesOfAge are what an operator's purge multiplies an age by, for dead
+// letters, events and completions; 0 keeps the kind.
+var multiplesOfAge = [...][3]time.Duration{
+	{1, 1, 1}, {1, 2, 3}, {1, 3, 2}, {2, 1, 3}, {2, 3, 1}, {3, 1, 2}, {3, 2, 1}, {1, 0, 2}, {0, 1, 2}, {1, 2, 0},
+}
+
+func agesOf(way int, age time.Duration) engine.Retention {
+	m := multiplesOfAge[way]
+	return engine.Retention{DeadAfter: m[0] * age, EventsAfter: m[1] * age, HistoryAfter: m[2] * age}
+}
+
 // holdBack ends all workers once every handler is subscribed, and starts them
 // again when everything is published: what a new deployment finds.
 func (w *world) holdBack() {

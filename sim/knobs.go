@@ -82,6 +82,8 @@ func (k *Knobs) odds(r *rand.Rand) []uint32 {
 	odds[LabelTimer] = always / 16
 	odds[LabelWork] = always / 2
 	odds[LabelOutcome] = uint32(r.IntN(3)) * always / 50
+	odds[LabelFilter], odds[LabelAges] = always/2, always*3/4
+	odds[LabelLook] = always / 128
 	odds[LabelDelay] = always / 3
 	odds[LabelWake] = uint32(r.IntN(2)) * always / 4
 	weights := weightings[r.IntN(len(weightings))]

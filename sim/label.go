@@ -36,6 +36,9 @@ const (
 	LabelWork
 	LabelOutcome
 	LabelWake
+	LabelFilter
+	LabelAges
+	LabelLook
 	LabelSurvivor
 	firstFault
 )
@@ -80,6 +83,9 @@ func buildLabels() []labelInfo {
 		LabelWork:      {"handler.work", handlers, byRun, "how long a run of a handler takes"},
 		LabelOutcome:   {"handler.outcome", handlers, byRun, "whether a run asks for a snooze, a later retry or an end"},
 		LabelWake:      {"publish.wake", workload, byBatch, "which workers are told of a commit"},
+		LabelFilter:    {"operator.filter", striking, byWorld, "by what an operator requeues: ids or a filter"},
+		LabelAges:      {"operator.ages", striking, byWorld, "which kinds an operator's purge keeps longer"},
+		LabelLook:      {"operator.look", workload, byWorld, "whether an operator looks at the store"},
 		LabelSurvivor:  {"survivor", striking, byWorker, "who is dead for good in the liveness phase"},
 	}
 	for _, kind := range faults.All() {

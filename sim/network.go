@@ -22,6 +22,7 @@ const (
 	callRelease
 	callRelinquish
 	callCommit
+	callPurge
 	callKinds
 )
 
@@ -30,7 +31,7 @@ const callBits = 4
 
 var callNames = [callKinds]string{
 	"Subscribe", "Claim", "ExtendLease", "CompleteMany", "Reschedule",
-	"Snooze", "Bury", "Release", "Relinquish", "Commit",
+	"Snooze", "Bury", "Release", "Relinquish", "Commit", "Purge",
 }
 
 func (k callKind) String() string { return callNames[k] }

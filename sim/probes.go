@@ -28,6 +28,14 @@ var (
 	probeLostTakeover = probe.New("sim: the commit of a takeover was lost")
 	// An old worker may hold a lease on the id, which is another delivery now.
 	probeReissued = probe.New("sim: a delivery id was issued again to another event")
+	// Beside what others write to the same rows.
+	probeFiltered = probe.New("sim: an operator requeued by a filter")
+	// A page after another, in the middle of everything.
+	probeLooked = probe.New("sim: an operator looked at the store")
+	// By Config.Retention, without an operator.
+	probeRetained = probe.New("sim: a worker deleted what was old enough")
+	// Completions have an age of their own.
+	probeHistoryPurged = probe.New("sim: a purge deleted a completion from the history")
 	// Its handlers get it no sooner than its message says.
 	probeDelayed = probe.New("sim: an event was put off")
 	// Everything is published before anybody claims.

@@ -146,6 +146,9 @@ func (t *ticker) fire(uint64) bool {
 			w.planStrike(i, 0)
 		}
 	}
+	if w.tape.Choose(2, LabelLook, 0) > 0 {
+		w.look()
+	}
 	w.in(w.tickLength(), t, 0)
 	return true
 }

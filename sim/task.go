@@ -108,25 +108,27 @@ func (p *coroutines) close() {
 // task is one thread of the simulated world: a client's call, the server's
 // execution of a request, a run of a handler, a publisher.
 type task struct {
-	w       *world
-	id      uint32
-	role    role
-	client  int          // who this is for: see world.clients
-	owner   *process     // the process that dies with it; nil for the server's
-	tx      *openTx      // the transaction it has open
-	conn    *connections // of which its transaction has one
-	run     *handlerRun  // set while it runs a delivery
-	co      *coroutine
-	message *request // what it serves or waits for
-	told    *told    // the record of the call or transaction it performs
-	started bool
-	gen     uint32 // what the next event must carry to wake it
-	parked  bool
-	woken   bool
-	dead    bool
-	done    bool
-	place   int    // index in world.tasks
-	after   func() // runs on the loop when the body returned
+	w          *world
+	id         uint32
+	role       role
+	client     int          // who this is for: see world.clients
+	owner      *process     // the process that dies with it; nil for the server's
+	tx         *openTx      // the transaction it has open
+	conn       *connections // of which its transaction has one
+	run        *handlerRun  // set while it runs a delivery
+	co         *coroutine
+	message    *request // what it serves or waits for
+	told       *told    // the record of the call or transaction it performs
+	started    bool
+	gen        uint32 // what the next event must carry to wake it
+	parked     bool
+	woken      bool
+	dead       bool
+	done       bool
+	place      int         // index in world.tasks
+	after      func()      // runs on the loop when the body returned
+	purging    *purging    // the Purge that it performs
+	requeueing *requeueing // the Requeue by filter that it performs
 }
 
 // role says what a task is, for the log.

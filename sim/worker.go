@@ -106,6 +106,7 @@ const jitterGrain = 16
 // newBus makes the bus of a worker's next life.
 func (w *world) newBus(c *client, k *worker) (*engine.Bus[*simstore.Tx], error) {
 	cfg := w.config(k.name)
+	cfg.Retention = w.knobs.retention()
 	w.knobs.uneven(&cfg, k.id)
 	cfg.Group = k.groupName
 	cfg.NewHolder = func() protocol.Holder { return holderOf(k.id, k.lives) }

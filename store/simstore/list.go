@@ -9,6 +9,7 @@ import (
 
 	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
+	"github.com/relaybus-go/relaybus/internal/mutant"
 )
 
 // List returns deliveries by id, a page at a time.
@@ -70,10 +71,10 @@ func copied(e *protocol.Event) *protocol.Event {
 // when the row is missing.
 func selects(f *engine.Filter, d *protocol.Delivery, e *protocol.Event) bool {
 	switch {
-	case f.Handler != "" && f.Handler != d.Handler,
+	case f.Handler != "" && f.Handler != d.Handler && !mutant.On("filter-ignores-handler"),
 		f.Key != "" && f.Key != d.Key,
 		f.EventID != "" && f.EventID != d.Event,
-		f.EventType != "" && (e == nil || f.EventType != e.Type),
+		f.EventType != "" && (e == nil || f.EventType != e.Type) && !mutant.On("filter-ignores-type"),
 		f.Status != nil && *f.Status != d.Status:
 		return false
 	}
@@ -85,6 +86,9 @@ func selects(f *engine.Filter, d *protocol.Delivery, e *protocol.Event) bool {
 func diedWithin(f *engine.Filter, d *protocol.Delivery) bool {
 	if f.DiedSince == 0 && f.DiedUntil == 0 {
 		return true
+	}
+	if mutant.On("filter-until-inclusive") {
+		return isDead(d) && d.DiedAt >= f.DiedSince && d.DiedAt <= f.DiedUntil
 	}
 	return isDead(d) && d.DiedAt >= f.DiedSince && (f.DiedUntil == 0 || d.DiedAt < f.DiedUntil)
 }

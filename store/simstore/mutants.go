@@ -47,5 +47,9 @@ var Mutants = []mutant.Info{
 	{Name: "handlers-memory-dropped", Says: "only deliveries that are there count as had, so completed ones run again"},
 	{Name: "unique-on-event-only", Says: "an event gets one delivery instead of one per handler"},
 	{Name: "lane-from-event-id", Says: "a keyed delivery's lane is chosen by its event id"},
+	{Name: "purge-ages-swapped", Says: "completions go by the age of dead letters, and dead letters by that of completions"},
+	{Name: "filter-ignores-handler", Says: "a filter that names a handler selects the letters of all"},
+	{Name: "filter-ignores-type", Says: "a filter that names a type selects events of every type"},
+	{Name: "filter-until-inclusive", Says: "a filter selects what died at its upper bound"},
 	{Name: "purge-trusts-first-look", Says: "purge deletes what met its condition when it looked, not when it deletes"},
 }

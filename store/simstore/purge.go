@@ -28,6 +28,9 @@ func (s *Store) Purge(ctx context.Context, in engine.PurgeInput) (engine.PurgeRe
 	}
 	err := s.serve(ctx, "Purge", func(c *call) error {
 		p := &purge{call: c, PurgeInput: in, done: &done}
+		if mutant.On("purge-ages-swapped") {
+			p.DeadAfter, p.HistoryAfter = p.HistoryAfter, p.DeadAfter
+		}
 		for _, part := range []func() error{p.sweepRemoved, p.dead, p.events, p.historyRows} {
 			if err := part(); err != nil {
 				return err
