@@ -1,6 +1,6 @@
 # Each target is a line or two of the go command, so that people learn that.
 .DEFAULT_GOAL := help
-.PHONY: help build fmt-check vet staticcheck lint test race determinism seeds mutants corpus tlc tlc-full twin twin-full traces fuzz-short bench bench-postgres chaos-postgres test-postgres-versions ci clean
+.PHONY: help build fmt-check vet staticcheck lint test race determinism seeds mutants coverage corpus tlc tlc-full twin twin-full traces fuzz-short bench bench-postgres chaos-postgres test-postgres-versions ci clean
 
 # Seeds for `make seeds`, and seeds per mutant for `make mutants`.
 N ?= 20000
@@ -56,6 +56,9 @@ mutants: ## plant every bug and see it caught, within N seeds each (N=400)
 	go run ./cmd/relaysim mutants -seeds $(N)
 
 mutants: N = 400
+
+coverage: ## what N seeds with all faults do not reach in the engine and the in-memory store
+	bash scripts/coverage.sh $(N)
 
 corpus: ## replay the minimised schedules of past failures
 	go run ./cmd/relaysim -replay sim/testdata/corpus
