@@ -33,6 +33,9 @@ func (w *world) filterOf(way int, d *protocol.Delivery) (f engine.Filter) {
 		f.EventID = d.Event
 	case byDeath: // the bounds are exact: since is in, until is out
 		f.DiedSince, f.DiedUntil = d.DiedAt, d.DiedAt+1
+		if d.ID%2 == 0 {
+			f.DiedSince, f.DiedUntil = d.DiedAt.Add(-4*w.knobs.Lease), d.DiedAt
+		}
 	}
 	switch way {
 	case byKey, byHandlerAndKey:
