@@ -164,9 +164,7 @@ func (k *conserving) laneFree(p *process, id protocol.LaneID, in *engine.ClaimIn
 	case !l.holder.IsZero():
 		since = max(since, expires)
 	}
-	if k.c.facts.semantics == protocol.Locking {
-		since = max(since, w.lastServed(p.client))
-	}
+	since = max(since, w.lastServed(p.client))
 	for i := range p.patience.avoided {
 		if v := &p.patience.avoided[i]; v.Lane == id {
 			since = max(since, v.last)
@@ -175,9 +173,9 @@ func (k *conserving) laneFree(p *process, id protocol.LaneID, in *engine.ClaimIn
 	return since, ""
 }
 
-// lastServed returns until when the store served calls of other processes, which
-// may hold locks on lanes: a takeover passes over those. Calls of one that died
-// are served to their end.
+// lastServed returns until when the store served calls of other processes. Those
+// may hold locks on lanes, which a takeover passes over, or win the lanes that a
+// claim found. Calls of a process that died are served to their end.
 func (w *world) lastServed(except *client) (last protocol.Time) {
 	for _, p := range w.processes {
 		switch c := p.client; {
