@@ -91,6 +91,9 @@ type World interface {
 	// run of a transactional handler: while its body is at work, or while its
 	// COMMIT is on its way. Everybody is told that there may be work.
 	LeapDuring(commit bool)
+	// Land moves the store's clock to beside an edge, at the first statement
+	// that compares the clock with it and for which it lies ahead.
+	Land(edge Edge, beside time.Duration)
 	// Hint tells every worker that there may be work.
 	Hint()
 	// CrashStore ends the store's process, which comes back after down. Of
@@ -118,6 +121,18 @@ type World interface {
 	// what is pending for it, as soon as one of its runs is under way.
 	Unsubscribe(handler int, bury bool) bool
 }
+
+// Edge is an instant at which the store's answer changes.
+type Edge uint8
+
+// The edges.
+const (
+	Expiry    Edge = iota // the end of a lease, for a claim of another worker
+	Due                   // a delivery becomes available, for its lane's holder
+	TooLate               // a claim's not-after
+	OldEnough             // a dead letter reaches the age at which it is purged
+	Edges                 // how many there are
+)
 
 // Moment is when a fault strikes that waits for the store to do something.
 type Moment uint8
@@ -192,6 +207,7 @@ func All() []*Kind { return kinds }
 // first, because this one depends on them.
 var kinds = []*Kind{
 	badrow,
+	boundary,
 	conflict,
 	crash,
 	deploy,

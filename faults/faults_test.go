@@ -21,6 +21,7 @@ func (calmWorld) Deploy(int, int) bool                    { return false }
 func (calmWorld) Leap(int, time.Duration) bool            { return false }
 func (calmWorld) LeapAll()                                {}
 func (calmWorld) LeapDuring(bool)                         {}
+func (calmWorld) Land(Edge, time.Duration)                {}
 func (calmWorld) Hint()                                   {}
 func (calmWorld) CrashStore(int, time.Duration) bool      { return false }
 func (calmWorld) FailOver(int, Moment) bool               { return false }

@@ -37,7 +37,7 @@ func (s *sprung) fire(uint64) bool {
 		return false
 	}
 	if w.CrashStore(a.lost, a.down) {
-		w.faultWorked(faultLoseCommit)
+		w.faultStruck(faultLoseCommit)
 	}
 	return true
 }
@@ -106,7 +106,7 @@ func (s *sprungFailover) fire(uint64) bool {
 			k.crash(0, false)
 		}
 	}
-	w.faultWorked(faultFailOver)
+	w.faultStruck(faultFailOver)
 	return true
 }
 
@@ -115,6 +115,7 @@ type leapPlan struct{ duringRun, duringCommit bool }
 
 // LeapDuring implements [faults.World].
 func (w *world) LeapDuring(commit bool) {
+	w.deferred = true
 	if commit {
 		w.leaping.duringCommit = true
 	} else {
@@ -130,7 +131,7 @@ func (w *world) leapBeside(r *handlerRun, armed *bool) bool {
 		return false
 	}
 	*armed = false
-	w.faultWorked(faultExpire)
+	w.faultStruck(faultExpire)
 	w.Hint()
 	r.p.pause(60*w.unit(), false)
 	return true
@@ -164,7 +165,7 @@ func (m *removal) fire(uint64) bool {
 		return false
 	}
 	w.leaving = leaving{}
-	w.faultWorked(faultUnsubscribe)
+	w.faultStruck(faultUnsubscribe)
 	t := w.spawn(operatorRole, operatorClient, func() {
 		for _, event := range l.h.events {
 			// An error leaves the handler as it is.

@@ -396,8 +396,8 @@ func (k *conserving) judge(p *process, d *deliveryFacts, since protocol.Time, al
 	if idle <= allowed+slack || k.foreign(p, d) || k.crowded(p, d) {
 		return
 	}
-	if walks := k.walks(d); walks > 1 {
-		if allowed == 0 || idle <= time.Duration(walks)*allowed+slack {
+	if walks := k.walks(p, d); walks > 1 {
+		if allowed == 0 && k.c.facts.lane(k.laneOf(d)).holder == p.holder || allowed > 0 && idle <= time.Duration(walks)*allowed+slack {
 			return
 		}
 	}
@@ -474,7 +474,7 @@ func (k *conserving) judgeClaim(p *process, in *engine.ClaimInput, reply *engine
 			m.missing, m.missed = uint8(p.worker.id), 0
 		}
 		m.missed, m.missedAt = m.missed+1, a.sent
-		if most := k.claimsToGrant(p, k.laneOf(d)); m.missed > most && k.walks(d) == 1 && !k.foreign(p, d) && !k.crowded(p, d) {
+		if most := k.claimsToGrant(p, k.laneOf(d)); m.missed > most && (k.walks(p, d) == 1 || k.c.facts.lane(k.laneOf(d)).holder != p.holder) && !k.foreign(p, d) && !k.crowded(p, d) {
 			k.c.fail(k.name(), k.name(), "#%d %s key %q lane %d could be claimed by %s for %v, and %d claims with room for it granted it not (allowed: %d)%v",
 				d.id, d.handler, d.key, k.laneOf(d), p.worker.short(), k.c.w.now.Sub(t.since), m.missed, most, p)
 		}

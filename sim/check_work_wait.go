@@ -262,11 +262,15 @@ func (k *conserving) foreign(p *process, d *deliveryFacts) bool {
 // walks is how many claims a holder needs to see every head of a key in the lane
 // of a delivery: a search reads some, due or not, goes on behind them with the
 // next claim, and begins anew with the one after the last.
-func (k *conserving) walks(d *deliveryFacts) int {
+// Of lanes that nobody holds it takes so many with each.
+func (k *conserving) walks(p *process, d *deliveryFacts) int {
+	lane := k.laneOf(d)
+	if k.c.facts.lane(lane).holder != p.holder {
+		return 1 + k.c.w.knobs.Lanes/p.lanesPerClaim()
+	}
 	if d.queue == nil {
 		return 1
 	}
-	lane := k.laneOf(d)
 	heads := 0
 	for _, o := range k.c.facts.deliveries {
 		if o != nil && o.fate == pending && o.queue != nil && o == firstPending(o.queue) && k.laneOf(o) == lane {

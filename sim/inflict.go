@@ -22,6 +22,7 @@ func (w *world) Crash(worker int, down time.Duration) bool {
 // Orphan implements [faults.World].
 func (w *world) Orphan(worker int, down time.Duration, late bool) bool {
 	w.workers[worker-1].orphan = orphanPlan{armed: true, late: late, down: down}
+	w.deferred = true
 	return false // it counts when it strikes
 }
 
@@ -117,10 +118,11 @@ func (w *world) Purge(quarters int) bool {
 			})
 		})
 		if done.Dead+done.Events+done.History+done.Swept > 0 {
-			w.faultWorked(faultPurge)
+			w.faultStruck(faultPurge)
 		}
 	})
 	t.start()
+	w.deferred = true
 	return false // it counts when it has deleted something
 }
 
@@ -130,6 +132,7 @@ func (w *world) Unsubscribe(handler int, bury bool) bool {
 		return false
 	}
 	w.leaving = leaving{h: w.handlers[handler], bury: bury}
+	w.deferred = true
 	return false // it counts when it is done
 }
 
@@ -210,6 +213,7 @@ func (w *world) CrashStore(lost int, down time.Duration) bool {
 	tail := position - durable
 	keep := position - (tail*int64(lost)+999)/1000
 	if lost > 0 && keep == position {
+		w.deferred = true
 		w.ambush = ambush{lost: lost, down: down} // nothing would be lost now
 		return false
 	}
@@ -238,6 +242,7 @@ func (s *storeStart) fire(gen uint64) bool {
 func (w *world) FailOver(missing int, after faults.Moment) bool {
 	if after != faults.AtOnce {
 		w.lurking = lurking{missing: missing, after: after}
+		w.deferred = true
 		return false // it counts when it strikes
 	}
 	position := w.store.Position()

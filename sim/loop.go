@@ -84,7 +84,8 @@ func (s scheduler) Pause(ctx context.Context, p simstore.Point) error {
 	}
 	life := w.storeLife
 	w.notePoint(t, p)
-	t.sleep(w.statementTime(t.client))
+	t.sleep(w.timeAt(t))
+	w.land(t, p)
 	return w.interrupted(ctx, t, life)
 }
 

@@ -21,6 +21,7 @@ type observer interface {
 	message(w *world, r *request, what string)
 	report(w *world, p *process, e engine.Observed)
 	struck(w *world, s *strike, worked bool)
+	sprung(w *world, kind int)
 	ran(w *world, r *handlerRun, what string)
 	life(w *world, k *worker, what string)
 }
@@ -31,7 +32,8 @@ who   store; wN: worker N; pN: publisher N; op: the operator
 what  > call           a request leaves its client        < call    its answer arrives
       ! call           its answer is lost or late         · call    a statement of the store begins
       = Action         the store committed (position) or evaluated (position 0) an action
-      fault            a fault struck; (in vain): it changed nothing
+      fault            a fault struck; (in vain): it changed nothing; (armed): it waits for its moment
+      strikes          a fault that was armed strikes
       run, done, fail  a handler's body began, returned nil, returned an error
       start, die, …    a worker's process began or ended
       note             what a worker would write into its own log
@@ -104,10 +106,18 @@ func (l *Log) struck(w *world, s *strike, worked bool) {
 	if k.Target != faults.OnWorld {
 		on = fmt.Sprintf("%d", s.target)
 	}
-	if !worked {
+	switch {
+	case worked:
+	case w.deferred:
+		vain = "(armed)"
+	default:
 		vain = "(in vain)"
 	}
 	l.line(w, "", "fault", "%s %s variant %d %s", k.Name, on, s.variant, vain)
+}
+
+func (l *Log) sprung(w *world, kind int) {
+	l.line(w, "", "strikes", "%s", faults.All()[kind].Name)
 }
 
 func (l *Log) ran(w *world, r *handlerRun, what string) {

@@ -24,6 +24,14 @@ var (
 	probeEarlier = probe.New("sim: picks or a verdict were read at an earlier commit than they were written")
 	// What somebody was told has not happened; promises are about what is left.
 	probeLostWord = probe.New("sim: the store lost a commit that it had acknowledged")
+	// The store's answer changes there, so a comparison that is off by a tick shows.
+	probeAtExpiry = probe.New("sim: a claim came at the very end of another worker's lease, or a tick beside it")
+	// A delivery that is granted a tick too early, or missed at its instant, shows there.
+	probeAtDue = probe.New("sim: a claim came as a delivery fell due, or a tick beside it")
+	// Its client counts on it that nothing happens from the next tick on.
+	probeAtNotAfter = probe.New("sim: a claim came at its not-after, or a tick beside it")
+	// What is exactly as old as asked for stays.
+	probeAtOldEnough = probe.New("sim: a purge came as a dead letter was old enough, or a tick beside it")
 	// Old and new holder may run at once, under tokens that differ in the holder alone.
 	probeLostTakeover = probe.New("sim: the commit of a takeover was lost")
 	// An old worker may hold a lease on the id, which is another delivery now.

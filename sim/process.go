@@ -316,7 +316,7 @@ func (b *blackout) fire(uint64) bool {
 	if !p.alive {
 		return false
 	}
-	p.w.faultWorked(faultOrphan)
+	p.w.faultStruck(faultOrphan)
 	p.worker.crash(p.worker.orphan.down, true)
 	return true
 }

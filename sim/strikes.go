@@ -9,6 +9,7 @@ import (
 
 // The kinds that the simulator itself must know.
 var (
+	faultBoundary    = faults.Index("boundary")
 	faultPoison      = faults.Index("poison")
 	faultLoseCommit  = faults.Index("losecommit")
 	faultUnsubscribe = faults.Index("unsubscribe")
@@ -64,6 +65,14 @@ func (w *world) draw(i, actor int) int {
 
 func (w *world) faultFired(i int)  { w.fired[i]++ }
 func (w *world) faultWorked(i int) { w.worked[i]++ }
+
+// faultStruck notes that a fault which waited for its moment has struck.
+func (w *world) faultStruck(i int) {
+	w.faultWorked(i)
+	if w.observe != nil {
+		w.observe.sprung(w, i)
+	}
+}
 
 // fateOf decides what becomes of a request.
 func (w *world) fateOf(r *request) (f faults.Fate) {
@@ -189,6 +198,7 @@ func (s *strike) fire(uint64) bool {
 		return false
 	}
 	w.faultFired(s.kind)
+	w.deferred = false
 	worked := faults.All()[s.kind].Strike(w, s.target, s.variant)
 	if worked {
 		w.faultWorked(s.kind)

@@ -132,6 +132,7 @@ func (*Trace) statement(*world, *task, simstore.Point)  {}
 func (*Trace) message(*world, *request, string)         {}
 func (*Trace) report(*world, *process, engine.Observed) {}
 func (*Trace) struck(*world, *strike, bool)             {}
+func (*Trace) sprung(*world, int)                       {}
 func (*Trace) ran(*world, *handlerRun, string)          {}
 func (*Trace) life(*world, *worker, string)             {}
 
@@ -166,6 +167,11 @@ func (o both) report(w *world, p *process, e engine.Observed) {
 func (o both) struck(w *world, s *strike, worked bool) {
 	o.a.struck(w, s, worked)
 	o.b.struck(w, s, worked)
+}
+
+func (o both) sprung(w *world, kind int) {
+	o.a.sprung(w, kind)
+	o.b.sprung(w, kind)
 }
 
 func (o both) ran(w *world, r *handlerRun, what string) {

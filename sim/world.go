@@ -7,6 +7,7 @@ import (
 
 	"github.com/relaybus-go/relaybus/engine"
 	"github.com/relaybus-go/relaybus/engine/protocol"
+	"github.com/relaybus-go/relaybus/faults"
 	"github.com/relaybus-go/relaybus/store/simstore"
 )
 
@@ -44,6 +45,9 @@ type world struct {
 	leaving   leaving
 	leaping   leapPlan
 	lurking   lurking
+	landings  [faults.Edges]landing
+	landed    *task // whose statements take no time, because it landed
+	deferred  bool  // the fault that strikes waits for its moment
 
 	plan           plan
 	handlers       []*handlerSpec

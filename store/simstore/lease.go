@@ -97,6 +97,9 @@ func tooLate(clock, notAfter protocol.Time) bool {
 	if mutant.On("not-after-ignored") {
 		return false
 	}
+	if mutant.On("not-after-one-tick-late") {
+		clock--
+	}
 	if notAfter != 0 && clock > notAfter {
 		lateCalls.Hit()
 		return true
@@ -159,6 +162,9 @@ func (k *claiming) takeable(l *protocol.Lane, now protocol.Time) bool {
 	}
 	if mutant.On("takeover-one-tick-early") {
 		now = now.Add(k.in.TTL / 16)
+	}
+	if mutant.On("takeover-at-expiry") {
+		return l.ExpiresAt <= now
 	}
 	return l.ExpiresAt < now
 }

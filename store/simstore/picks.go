@@ -85,7 +85,7 @@ func (k *claiming) read(st *stmt, s *picks.Search, lanes []*work, named []protoc
 // readUnkeyed reads in the order of due times, behind the watermark.
 func (k *claiming) readUnkeyed(st *stmt, s *picks.Search, w *work, index *laneIndex, from picks.Hint) {
 	for _, r := range index.unkeyed.items {
-		if r.place.due > st.tx.now {
+		if r.place.due > dueBy(st) {
 			return
 		}
 		d := k.due(st, r)
@@ -103,10 +103,18 @@ func (k *claiming) readUnkeyed(st *stmt, s *picks.Search, w *work, index *laneIn
 	}
 }
 
+// dueBy is the instant that due times are compared with.
+func dueBy(st *stmt) protocol.Time {
+	if mutant.On("due-one-tick-early") {
+		return st.tx.now + 1
+	}
+	return st.tx.now
+}
+
 // due returns the row as the statement sees it, if it is pending and due.
 func (k *claiming) due(st *stmt, r *deliveryRow) *protocol.Delivery {
 	v := r.seen(st.tx, st.snap)
-	if v == nil || v.value.AvailableAt > st.tx.now {
+	if v == nil || v.value.AvailableAt > dueBy(st) {
 		return nil
 	}
 	if v.value.Status != protocol.Pending && !mutant.On("dead-claimable") {
@@ -134,7 +142,7 @@ func (k *claiming) headOf(st *stmt, ch *chain) *picks.Candidate {
 	for _, r := range ch.rows.items {
 		if v := r.seen(st.tx, st.snap); v != nil && v.value.Status == protocol.Pending {
 			c := &picks.Candidate{Delivery: *v.value}
-			c.Early, c.Lacked = c.AvailableAt > st.tx.now, k.lacked(st, v.value)
+			c.Early, c.Lacked = c.AvailableAt > dueBy(st), k.lacked(st, v.value)
 			return c
 		}
 	}
@@ -185,7 +193,7 @@ func (k *claiming) readFollowers(st *stmt, t *picks.Tails, i int) {
 			continue
 		}
 		c := &picks.Candidate{Delivery: *v.value}
-		c.Early = c.AvailableAt > st.tx.now
+		c.Early = c.AvailableAt > dueBy(st)
 		if n++; !t.Offer(i, c) || n == t.Most {
 			return
 		}
@@ -199,7 +207,7 @@ func (k *claiming) hasPick(st *stmt, lane *protocol.Lane) bool {
 		return false
 	}
 	for _, r := range index.unkeyed.items {
-		if r.place.due > st.tx.now {
+		if r.place.due > dueBy(st) {
 			break
 		}
 		if d := k.due(st, r); d != nil && k.picker.Grantable(lane.Stuck, &picks.Candidate{Delivery: *d}) {

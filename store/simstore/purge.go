@@ -102,14 +102,22 @@ func diedBefore(to protocol.Time) func(*protocol.Delivery) bool {
 	if mutant.On("purge-trusts-first-look") {
 		return nil
 	}
-	return func(d *protocol.Delivery) bool { return d.Status == protocol.Dead && d.DiedAt < to }
+	return func(d *protocol.Delivery) bool { return d.Status == protocol.Dead && d.DiedAt < last(to) }
+}
+
+// last returns the instant before which a dead letter must have died to go.
+func last(to protocol.Time) protocol.Time {
+	if mutant.On("purge-at-the-age") {
+		return to + 1
+	}
+	return to
 }
 
 // oldLetters returns a batch of the dead letters that the statement sees.
 func (p *purge) oldLetters(st *stmt, to protocol.Time) []protocol.DeliveryID {
 	var ids []protocol.DeliveryID
 	for r := p.db.deliveries.first; r != nil && len(ids) < p.Batch; r = r.after {
-		if v := r.seen(st.tx, st.snap); v != nil && v.value.Status == protocol.Dead && v.value.DiedAt < to {
+		if v := r.seen(st.tx, st.snap); v != nil && v.value.Status == protocol.Dead && v.value.DiedAt < last(to) {
 			ids = append(ids, r.key)
 		}
 	}
