@@ -98,7 +98,7 @@ func (w *world) landOn(edge faults.Edge, next func(now protocol.Time, in *engine
 	if left <= 0 || edge != faults.TooLate && in != nil && in.NotAfter != 0 && at.Add(l.beside) > in.NotAfter {
 		return
 	}
-	w.leapt += left
+	w.leap(left)
 	w.landed = w.current
 	l.set = false
 	w.noteLanding(edge)

@@ -99,10 +99,14 @@ func (k *rooms) roomsOf(p *process, in *engine.ClaimInput, reply *engine.ClaimRe
 	}
 }
 
-// action counts the lanes that a worker holds after a takeover.
+// action counts the lanes that a worker holds after a takeover. After a call that
+// failed there may be some that it never heard of.
 func (k *rooms) action(_ int64, a protocol.Action) {
 	t, ok := a.(protocol.TakeOver)
 	if !ok {
+		return
+	}
+	if p := k.c.w.processOf(t.Holder); p == nil || p.patience.harmed != 0 {
 		return
 	}
 	held := 1

@@ -62,7 +62,7 @@ func (k *unrun) takenOver(a *protocol.TakeOver) {
 // keeping judges the answer to a call that keeps leases. Of a process that was
 // paused nothing is asked: the call's time passed without it.
 func (k *unrun) keeping(c *client, err error) {
-	if errors.Is(err, engine.ErrNotSent) && c.reserve.size > 0 && c.reserve.used == 0 && c.owner.pauseGen == 0 {
+	if errors.Is(err, engine.ErrNotSent) && c.reserve.size > 0 && c.reserve.used == 0 && c.reserve.gaveUp != c.w.now && c.owner.pauseGen == 0 {
 		k.c.fail(k.name(), k.name(), "a call of %s about its leases was not sent, although the connections for such calls are free: %v", c.owner.worker.name, err)
 	}
 }

@@ -380,7 +380,7 @@ func (k *conserving) judgeIdle(p *process, in *engine.ClaimInput) {
 // had learnt by then it has used.
 func (k *conserving) askedSince(p *process, t protocol.Time) bool {
 	_, _, claims := p.patience.idle(t)
-	return claims > 1+k.rounds(p)
+	return claims > k.rounds(p)
 }
 
 // rounds is how many claims it takes to ask all lanes that a process holds.

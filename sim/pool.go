@@ -14,8 +14,9 @@ import (
 type connections struct {
 	size   int // 0: unlimited
 	used   int
-	others bool    // the process uses them for other work too, which may take all
-	queue  []*task // who waits, in order
+	others bool          // the process uses them for other work too, which may take all
+	queue  []*task       // who waits, in order
+	gaveUp protocol.Time // when a call last waited for one in vain
 }
 
 // reserveConns is how many connections the store for PostgreSQL keeps for calls
@@ -59,6 +60,7 @@ func (c *client) take(ctx context.Context, t *task, p *connections) error {
 		t.park(c.until(ctx, p))
 		if err := ctx.Err(); err != nil {
 			probeUnsent.Hit()
+			p.gaveUp = c.w.now
 			return fmt.Errorf("no connection was free: %w: %w", engine.ErrNotSent, err)
 		}
 	}
