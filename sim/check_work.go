@@ -528,7 +528,7 @@ func (k *conserving) judgePause(p *process) {
 		a.fruitless = 0
 		return
 	}
-	if most := 8 + k.c.w.knobs.Lanes; a.fruitless > most {
+	if most := 8 + 2*k.c.w.knobs.Lanes; a.fruitless > most {
 		k.c.fail(k.name(), k.name(), "%s sends claim after claim without a pause, and the last %d gave nothing (allowed: %d)%v", p.worker.short(), a.fruitless, most, p)
 	}
 }

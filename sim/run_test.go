@@ -58,11 +58,12 @@ func TestEveryKindStrikesAlone(t *testing.T) {
 }
 
 // Without faults everything that is published is completed, but for what the
-// handlers themselves gave up.
+// handlers themselves gave up, which a bus may delete after its retention.
 func TestCalmRunsComplete(t *testing.T) {
 	Many(Options{}, Batch{First: 1, Seeds: fewer(100)}, func(rep Report) bool {
 		wantClean(t, &rep)
-		if rep.Completed+rep.Dead != rep.Deliveries || rep.Deliveries == 0 {
+		gone := rep.Deliveries - rep.Completed - rep.Dead
+		if gone < 0 || gone > 0 && rep.Knobs.Retention == 0 || rep.Deliveries == 0 {
 			t.Errorf("seed %d: %d deliveries, %d completed, %d dead", rep.Seed, rep.Deliveries, rep.Completed, rep.Dead)
 		}
 		return !t.Failed()

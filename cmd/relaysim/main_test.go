@@ -82,7 +82,7 @@ func TestBadInput(t *testing.T) {
 	}{
 		{"unknown flag", []string{"-colour"}, "flag provided but not defined: -colour"},
 		{"argument", []string{"crash"}, `unexpected argument "crash"`},
-		{"unknown fault", []string{"-faults", "crash,meteor"}, `unknown fault "meteor"; the kinds are all, none, or any of badrow, conflict, crash`},
+		{"unknown fault", []string{"-faults", "crash,meteor"}, `unknown fault "meteor"; the kinds are all, none, or any of badrow, boundary, conflict, crash`},
 		{"empty fault", []string{"-faults", "crash,"}, `unknown fault ""`},
 		{"seed not a number", []string{"-seed", "one"}, `invalid value "one" for flag -seed`},
 		{"negative seed", []string{"-seed", "-1"}, "invalid value"},
