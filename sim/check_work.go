@@ -223,6 +223,7 @@ func (k *conserving) answered(p *process, lease protocol.Lease, rest []protocol.
 func (k *conserving) over(r *handlerRun) {
 	r.p.patience.noteRoom(r.p)
 	r.p.patience.replied = k.c.w.now
+	r.p.patience.noteBuffer(r.p)
 	k.touch(r.run.Picked.Lease.Delivery)
 }
 
@@ -242,6 +243,15 @@ func (a *patience) noteRoom(p *process) {
 		if r.run.Picked.Delivery.Takeovers > 0 {
 			a.suspect = now
 		}
+	}
+}
+
+// noteBuffer notes that a worker has had as many deliveries as it may buffer: it
+// claims no more until it hears of some ends, and how many there are is known
+// with its next claim.
+func (a *patience) noteBuffer(p *process) {
+	if a.granted >= 2*p.concurrency()+p.batch() {
+		a.full = p.w.now
 	}
 }
 
@@ -335,6 +345,7 @@ func (k *conserving) passKeys(p *process, in *engine.ClaimInput) {
 func (k *conserving) returns(p *process, input any, result engine.CallReturned) {
 	a := &p.patience
 	a.replied = k.c.w.now
+	a.noteBuffer(p)
 	if result.Err != nil {
 		p.harm()
 	}

@@ -82,11 +82,8 @@ func (k *conserving) claimable(p *process, d *deliveryFacts, row *protocol.Deliv
 		ready = max(ready, q.touched)
 	}
 	room := max(a.full, a.noRoom[h.index])
-	if a.granted >= 2*p.concurrency()+p.batch() || row.Takeovers > 0 { // until it hears of some ends
-		room = max(room, a.replied)
-	}
 	if row.Takeovers > 0 {
-		room = max(room, a.suspect)
+		room = max(room, a.suspect, a.replied)
 	}
 	if room > ready && (a.short[h.index] || row.Takeovers > 0 && a.barred) && a.sent > ready {
 		t.learnt, t.how = max(room, a.lastAnswer()), "the last claim had no room for it"

@@ -180,7 +180,11 @@ func (r *replay) transaction(actions []protocol.Action) {
 			r.fail(a, "%v", reply.Verdicts)
 		}
 	case protocol.Requeue:
-		reply, err := r.store.Requeue(ctx, engine.RequeueInput{IDs: r.mapped(a.IDs)})
+		if len(a.Requeued) == 0 {
+			break
+		}
+		// A filter may leave some of the ids out, so only those that it brought back.
+		reply, err := r.store.Requeue(ctx, engine.RequeueInput{IDs: r.mapped(a.Requeued)})
 		r.ok(a, err)
 		if reply.Requeued != len(a.Requeued) {
 			r.fail(a, "%d requeued", reply.Requeued)
