@@ -324,6 +324,9 @@ func (k *conserving) avoids(p *process, lanes []engine.LaneEpoch) {
 		if i == len(a.avoided) {
 			a.avoided = append(a.avoided, avoidance{LaneEpoch: l, from: now})
 		}
+		if now.Sub(a.avoided[i].last) > k.c.w.knobs.Lease/10 {
+			a.avoided[i].from = now // it had been a candidate in between
+		}
 		a.avoided[i].last = now
 		if d := now.Sub(a.avoided[i].from); d > k.c.w.knobs.Lease/10 && k.undisturbed(p) && now.Sub(a.harmed) > k.c.w.knobs.Lease {
 			k.c.fail(k.name(), k.name(), "%s leaves lane %d to others since %v, although it gave it back for a tenth of a lease", p.worker.short(), l.Lane, d)
