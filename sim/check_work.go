@@ -60,6 +60,7 @@ type patience struct {
 	suspect    protocol.Time     // one may have been in flight
 	barred     bool              // the last claim could grant no further suspect
 	claims     [16]protocol.Time // when the last ones were answered
+	sents      [16]protocol.Time // … and sent
 	idles      [16]idleTime      // the last stretches without a claim under way
 	next       int
 	answers    int
@@ -362,6 +363,7 @@ func (k *conserving) returns(p *process, input any, result engine.CallReturned) 
 		return
 	}
 	a.claims[a.answers%len(a.claims)] = k.c.w.now
+	a.sents[a.answers%len(a.sents)] = a.sent
 	a.answers++
 	if result.Err == nil {
 		k.judgeClaim(p, &claim, result.Reply.(*engine.ClaimReply))
@@ -390,11 +392,16 @@ func (k *conserving) judgeIdle(p *process, in *engine.ClaimInput) {
 	}
 }
 
-// askedSince reports whether all lanes were asked since a time: what the worker
-// had learnt by then it has used.
+// askedSince reports whether all lanes were asked by claims that were sent since a
+// time: what the worker had learnt by then it has used.
 func (k *conserving) askedSince(p *process, t protocol.Time) bool {
-	_, _, claims := p.patience.idle(t)
-	return claims > k.rounds(p)
+	a, asked := &p.patience, 0
+	for i, sent := range a.sents {
+		if sent >= t && a.claims[i] > t {
+			asked++
+		}
+	}
+	return asked >= max(1, k.rounds(p))
 }
 
 // rounds is how many claims it takes to ask all lanes that a process holds.
@@ -542,7 +549,7 @@ func (k *conserving) judgePause(p *process) {
 		a.fruitless = 0
 		return
 	}
-	if most := 8 + 2*k.c.w.knobs.Lanes; a.fruitless > most {
+	if most := 16 + 4*k.c.w.knobs.Lanes; a.fruitless > most {
 		k.c.fail(k.name(), k.name(), "%s sends claim after claim without a pause, and the last %d gave nothing (allowed: %d)%v", p.worker.short(), a.fruitless, most, p)
 	}
 }
