@@ -10,8 +10,9 @@ import (
 // more granted deliveries and no more lanes than it may; and a claim takes over
 // no more lanes than it asks for, which is at most those of one claim.
 //
-// It counts bodies. A run that its worker cancelled or retired does not count:
-// its place is given to others though its body may still be at work.
+// It counts bodies, also of runs that were cancelled or lost their lease. One that
+// was retired does not count: its place is given to others though its body may
+// still be at work. What a claim grants is GrantsInBounds' business.
 type rooms struct {
 	unconcerned
 	c *checks
@@ -28,7 +29,7 @@ func (k *rooms) fail(format string, args ...any) {
 func (k *rooms) started(r *handlerRun) {
 	all, same := 1, 1
 	for _, o := range r.p.runs {
-		if o == r || !o.running || o.retired || o.grant == nil || o.grant.cancel != nil || o.grant.lost {
+		if o == r || !o.running || o.retired {
 			continue
 		}
 		all++
@@ -52,16 +53,12 @@ func (k *rooms) claiming(p *process, in *engine.ClaimInput) {
 		k.fail("%s claims from %d lanes and %d new ones, its limit is %d", p.worker.name, len(in.Held), in.MaxLanes, lanes)
 	case in.Room > p.concurrency() || in.Limit > p.batch():
 		k.fail("%s claims %d chains and %d deliveries, its limits are %d and %d", p.worker.name, in.Room, in.Limit, p.concurrency(), p.batch())
-	case len(in.Running) > k.buffered(p) && in.Limit > 0:
-		k.fail("%s claims while it has %d deliveries, its limit is %d", p.worker.name, len(in.Running), k.buffered(p))
+	case len(in.Running) > p.mostBuffered() && in.Limit > 0:
+		k.fail("%s claims while it has %d deliveries, its limit is %d", p.worker.name, len(in.Running), p.mostBuffered())
 	}
 }
 
-// buffered is how many granted deliveries a worker may have before it claims
-// more.
-func (k *rooms) buffered(p *process) int { return 2*p.concurrency() + p.batch() }
-
-// claimed judges what a claim gave.
+// claimed judges how many lanes a claim took over.
 func (k *rooms) claimed(p *process, in *engine.ClaimInput, reply *engine.ClaimReply) {
 	taken := len(reply.GivenBack)
 	for i := range reply.Lanes {
@@ -69,33 +66,8 @@ func (k *rooms) claimed(p *process, in *engine.ClaimInput, reply *engine.ClaimRe
 			taken++
 		}
 	}
-	chains := 0
-	for i := range reply.Picks {
-		if reply.Picks[i].Lease.After == 0 {
-			chains++
-		}
-	}
-	switch {
-	case taken > in.MaxLanes:
+	if taken > in.MaxLanes {
 		k.fail("a claim of %s took over %d lanes, it asked for %d", p.worker.name, taken, in.MaxLanes)
-	case len(reply.Picks) > in.Limit || chains > in.Room:
-		k.fail("a claim of %s gave %d deliveries in %d chains, it asked for %d in %d", p.worker.name, len(reply.Picks), chains, in.Limit, in.Room)
-	}
-	k.roomsOf(p, in, reply)
-}
-
-// roomsOf judges, handler by handler, what a claim gave.
-func (k *rooms) roomsOf(p *process, in *engine.ClaimInput, reply *engine.ClaimReply) {
-	for _, h := range in.Handlers {
-		chains := 0
-		for i := range reply.Picks {
-			if reply.Picks[i].Lease.After == 0 && reply.Picks[i].Delivery.Handler == h.Name {
-				chains++
-			}
-		}
-		if chains > h.Room {
-			k.fail("a claim of %s gave %d chains of %s, it asked for %d", p.worker.name, chains, h.Name, h.Room)
-		}
 	}
 }
 

@@ -251,7 +251,7 @@ func (a *patience) noteRoom(p *process) {
 // claims no more until it hears of some ends, and how many there are is known
 // with its next claim.
 func (a *patience) noteBuffer(p *process) {
-	if a.granted >= 2*p.concurrency()+p.batch() {
+	if a.granted >= p.mostBuffered() {
 		a.full = p.w.now
 	}
 }

@@ -152,6 +152,10 @@ func (p *process) lanesPerClaim() int { return p.w.knobs.lanesPerClaim() }
 func (p *process) batch() int         { return p.w.knobs.batchOf(p.worker.id) }
 func (p *process) concurrency() int   { return p.w.knobs.concurrencyOf(p.worker.id) }
 
+// mostBuffered is how many granted deliveries a process may have before it claims
+// more.
+func (p *process) mostBuffered() int { return 2*p.concurrency() + p.batch() }
+
 // limit is how many runs of the handler may go on at once in a process.
 func (h *handlerSpec) limit(p *process) int {
 	if h.concurrency > 0 {
